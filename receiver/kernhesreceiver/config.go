@@ -1,0 +1,225 @@
+package kernhesreceiver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/confmap"
+)
+
+// Config is what a user may say of the receiver. Each field's comment gives its default.
+type Config struct {
+	// Endpoint and Transport: where engines connect. `endpoint` may carry the transport: unix:///path or
+	// tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
+	confignet.AddrConfig `mapstructure:",squash"`
+
+	// SocketMode is the permission of the unix socket, octal. Default: "0660".
+	SocketMode socketMode `mapstructure:"socket_mode"`
+
+	// CollectionInterval is the time between two exports of the metrics. Default: 10s.
+	CollectionInterval time.Duration `mapstructure:"collection_interval"`
+
+	// StepTimeout closes a step as incomplete this long after its last launch, by the watermark. Default: 10s.
+	StepTimeout time.Duration `mapstructure:"step_timeout"`
+
+	// ReconnectTimeout is how long a session without a connection waits before its engine counts as gone. Default: 10s.
+	ReconnectTimeout time.Duration `mapstructure:"reconnect_timeout"`
+
+	// HandshakeTimeout closes a connection that has not said HELLO by then. Default: 10s.
+	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
+
+	// Patterns say which range texts are steps; the first that matches wins. Default: step:PROGRAM k=v,… in the default domain.
+	Patterns []PatternConfig `mapstructure:"patterns"`
+
+	// CallDomains are the NVTX domains whose innermost range names a kernel's call. Default: [""], the default domain.
+	CallDomains []string `mapstructure:"call_domains"`
+
+	// BatchEdges are the inclusive upper bounds of the label batch. Default: 1 2 4 8 16 24 32 48 64 96 128 192 256 512 … 32768.
+	BatchEdges []int64 `mapstructure:"batch_edges"`
+
+	// KVEdges are the inclusive upper bounds of the label kv. Default: 1024 4096 16384 65536 131072 262144 1048576.
+	KVEdges []int64 `mapstructure:"kv_edges"`
+
+	// MaxSeries bounds the label sets (program, batch, kv) of one rank; further ones are counted as `other`. Default: 2000.
+	MaxSeries int `mapstructure:"max_series"`
+
+	// MaxSessions bounds the engine processes that are remembered at once; further ones are refused. Default: 256.
+	MaxSessions int `mapstructure:"max_sessions"`
+
+	// MaxConnections bounds the open connections; further ones are closed at once. Default: 512.
+	MaxConnections int `mapstructure:"max_connections"`
+
+	// MaxSessionBytes bounds the memory that one engine process may hold here, in bytes. Default: 268435456 (256 MiB).
+	MaxSessionBytes int64 `mapstructure:"max_session_bytes"`
+
+	// Dump is a file to which every step and session is appended as a JSON line. Default: "", none.
+	Dump string `mapstructure:"dump"`
+
+	_ struct{}
+}
+
+// PatternConfig says which range texts of a domain are steps.
+type PatternConfig struct {
+	// Domain is the NVTX domain's name. Default: "", the default domain.
+	Domain string `mapstructure:"domain"`
+
+	// Match is a regular expression with any of the named groups program, seq, rank, seqs, tokens, kv, group.
+	Match string `mapstructure:"match"`
+
+	_ struct{}
+}
+
+// patternGroups are the groups a pattern may name.
+var patternGroups = []string{"program", "seq", "rank", "seqs", "tokens", "kv", "group"}
+
+// socketMode is written "0660" or 0660 in YAML (whose integers may be octal).
+type socketMode uint32
+
+// UnmarshalText reads octal digits.
+func (m *socketMode) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil {
+		return fmt.Errorf("socket_mode: %q is not octal, want something like \"0660\"", text)
+	}
+	*m = socketMode(v)
+	return nil
+}
+
+// MarshalText writes octal digits.
+func (m socketMode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%04o", uint32(m)), nil }
+
+func createDefaultConfig() component.Config {
+	address := confignet.NewDefaultAddrConfig()
+	address.Transport = confignet.TransportTypeUnix
+	address.Endpoint = "/run/kernhes/kernhes.sock"
+	return &Config{
+		AddrConfig:         address,
+		SocketMode:         0o660,
+		CollectionInterval: 10 * time.Second,
+		StepTimeout:        10 * time.Second,
+		ReconnectTimeout:   10 * time.Second,
+		HandshakeTimeout:   10 * time.Second,
+		CallDomains:        []string{""},
+		BatchEdges: []int64{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512,
+			1024, 2048, 4096, 8192, 16384, 32768},
+		KVEdges:         []int64{1024, 4096, 16384, 65536, 131072, 262144, 1048576},
+		MaxSeries:       2000,
+		MaxSessions:     256,
+		MaxConnections:  512,
+		MaxSessionBytes: 256 << 20,
+	}
+}
+
+// Unmarshal reads the configuration and splits an endpoint of the form transport://address.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	if err := conf.Unmarshal(c); err != nil {
+		return err
+	}
+	transport, address, ok := strings.Cut(c.Endpoint, "://")
+	if !ok {
+		return nil
+	}
+	if conf.IsSet("transport") && string(c.Transport) != transport {
+		return fmt.Errorf("endpoint: %q contradicts transport: %q", c.Endpoint, c.Transport)
+	}
+	c.Endpoint = address
+	if err := c.Transport.UnmarshalText([]byte(transport)); err != nil {
+		return fmt.Errorf("endpoint: %w", err)
+	}
+	return nil
+}
+
+// Validate names every fault by its YAML key.
+func (c *Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+
+	switch c.Transport {
+	case confignet.TransportTypeUnix:
+		// Linux: sun_path holds 108 bytes with the final zero; a longer path fails in bind with a bare "invalid argument".
+		if !filepath.IsAbs(c.Endpoint) {
+			fault("endpoint: unix socket %q is no absolute path (for TCP: tcp://host:port)", c.Endpoint)
+		} else if len(c.Endpoint) > 107 {
+			fault("endpoint: unix socket path of %d bytes, at most 107", len(c.Endpoint))
+		}
+	case confignet.TransportTypeTCP, confignet.TransportTypeTCP4, confignet.TransportTypeTCP6:
+		if _, _, err := net.SplitHostPort(c.Endpoint); err != nil {
+			fault("endpoint: %q: want host:port: %w", c.Endpoint, err)
+		}
+	default:
+		fault("transport: %q: want unix or tcp", c.Transport)
+	}
+	if c.SocketMode > 0o777 {
+		fault("socket_mode: %o: want an octal mode up to 0777, quoted: \"0660\"", uint32(c.SocketMode))
+	}
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"collection_interval", c.CollectionInterval}, {"step_timeout", c.StepTimeout},
+		{"reconnect_timeout", c.ReconnectTimeout}, {"handshake_timeout", c.HandshakeTimeout},
+	} {
+		if d.value <= 0 {
+			fault("%s: %v: must be above 0", d.key, d.value)
+		}
+	}
+	for i, p := range c.Patterns {
+		if err := p.check(); err != nil {
+			fault("patterns[%d]: match: %w", i, err)
+		}
+	}
+	for _, n := range []struct {
+		key   string
+		value int64
+		least int64
+	}{
+		{"max_series", int64(c.MaxSeries), 1}, {"max_sessions", int64(c.MaxSessions), 1},
+		{"max_connections", int64(c.MaxConnections), 1},
+		// One frame may have 16 MiB, so less would refuse what the protocol allows.
+		{"max_session_bytes", c.MaxSessionBytes, 32 << 20},
+	} {
+		if n.value < n.least {
+			fault("%s: %d: must be at least %d", n.key, n.value, n.least)
+		}
+	}
+	for _, e := range []struct {
+		key   string
+		edges []int64
+	}{{"batch_edges", c.BatchEdges}, {"kv_edges", c.KVEdges}} {
+		last := int64(0)
+		for i, edge := range e.edges {
+			if edge <= last || edge == math.MaxInt64 {
+				fault("%s[%d]: %d: edges must be above 0 and ascend", e.key, i, edge)
+			}
+			last = edge
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// check compiles the expression and knows its groups.
+func (p *PatternConfig) check() error {
+	if p.Match == "" {
+		return errors.New("is empty")
+	}
+	re, err := regexp.Compile(p.Match)
+	if err != nil {
+		return err
+	}
+	for _, group := range re.SubexpNames() {
+		if group != "" && !slices.Contains(patternGroups, group) {
+			return fmt.Errorf("group %q is not one of %s", group, strings.Join(patternGroups, ", "))
+		}
+	}
+	return nil
+}

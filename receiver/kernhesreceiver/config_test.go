@@ -1,0 +1,92 @@
+package kernhesreceiver
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+)
+
+// load reads one entry of testdata/config.yaml.
+func load(t *testing.T, key string) (*Config, error) {
+	t.Helper()
+	all, err := confmaptest.LoadConf(filepath.Join("testdata", "config.yaml"))
+	require.NoError(t, err)
+	sub, err := all.Sub(key)
+	require.NoError(t, err)
+	cfg := createDefaultConfig().(*Config)
+	return cfg, sub.Unmarshal(cfg)
+}
+
+func TestConfigLoads(t *testing.T) {
+	require.NoError(t, componenttest.CheckConfigStruct(createDefaultConfig()))
+	check := func(key string, change func(*Config)) {
+		t.Helper()
+		want := createDefaultConfig().(*Config)
+		change(want)
+		got, err := load(t, key)
+		require.NoError(t, err, key)
+		assert.Equal(t, want, got, key)
+		assert.NoError(t, confmap.Validate(component.Config(got)), key)
+	}
+	check("kernhes", func(*Config) {})
+	check("kernhes/unix", func(c *Config) { c.Endpoint, c.SocketMode = "/run/engines/k.sock", 0o600 })
+	check("kernhes/mode", func(c *Config) { c.SocketMode = 0o600 })
+	tcp := func(c *Config) { c.Transport, c.Endpoint = confignet.TransportTypeTCP, "127.0.0.1:7777" }
+	check("kernhes/tcp", tcp)
+	check("kernhes/plain", tcp)
+	check("kernhes/all", func(c *Config) {
+		c.Endpoint, c.SocketMode = "/run/engines/k.sock", 0o666
+		c.CollectionInterval, c.StepTimeout = time.Second, 2*time.Second
+		c.ReconnectTimeout, c.HandshakeTimeout = 3*time.Second, 4*time.Second
+		c.Patterns = []PatternConfig{{Domain: "engine",
+			Match: `^execute_model (?P<program>\w+) bs=(?P<seqs>\d+) tokens=(?P<tokens>\d+)$`}}
+		c.CallDomains = []string{"", "engine"}
+		c.BatchEdges, c.KVEdges = []int64{1, 8, 64}, []int64{4096}
+		c.MaxSeries, c.MaxSessions, c.MaxConnections, c.MaxSessionBytes = 10, 2, 3, 64<<20
+		c.Dump = "/var/lib/kernhes/steps.jsonl"
+	})
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for key, want := range map[string]string{
+		"kernhes/contradiction": `contradicts transport: "tcp"`,
+		"kernhes/unknown_key":   "socket_mod",
+		"kernhes/bad_mode":      `socket_mode: "rw-rw----" is not octal`,
+	} {
+		_, err := load(t, key)
+		assert.ErrorContains(t, err, want, key)
+	}
+}
+
+func TestConfigNamesEveryFault(t *testing.T) {
+	cfg, err := load(t, "kernhes/faults")
+	require.NoError(t, err)
+	err = cfg.Validate()
+	require.Error(t, err)
+	for _, key := range []string{
+		"endpoint: unix socket", "socket_mode: 1777", "collection_interval: 0s", "step_timeout: -1s", "reconnect_timeout: 0s",
+		"handshake_timeout: 0s", `patterns[0]: match: group "programme"`, "patterns[1]: match: error parsing regexp",
+		"patterns[2]: match: is empty", "batch_edges[1]: 2", "kv_edges[0]: 0", "max_series: 0", "max_sessions: 0",
+		"max_connections: -1", "max_session_bytes: 1024",
+	} {
+		assert.ErrorContains(t, err, key)
+	}
+	assert.Len(t, strings.Split(err.Error(), "\n"), 15, "one line a fault")
+
+	cfg = createDefaultConfig().(*Config)
+	cfg.Transport = confignet.TransportTypeUDP
+	assert.ErrorContains(t, cfg.Validate(), "transport")
+	cfg.Transport, cfg.Endpoint = confignet.TransportTypeTCP, "localhost"
+	assert.ErrorContains(t, cfg.Validate(), "endpoint")
+	cfg.Transport, cfg.Endpoint = confignet.TransportTypeUnix, "/"+strings.Repeat("x", 107)
+	assert.ErrorContains(t, cfg.Validate(), "endpoint: unix socket path of 108 bytes")
+}
