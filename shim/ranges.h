@@ -1,0 +1,62 @@
+// Ranges that are open: stacks per (thread, domain), and start/end ranges of the process.
+#ifndef KERNHES_RANGES_H
+#define KERNHES_RANGES_H
+
+#include "wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RANGES_DEEP 64u          // open ranges a (thread, domain); deeper ones are only counted
+#define RANGES_THREADS 4096u
+#define RANGES_DOMAINS 16u       // domains a thread
+#define RANGES_STARTED 1024u     // start/end ranges
+#define RANGES_BYTES (16u << 20) // of texts that have no id
+
+struct open {
+  uint64_t time;
+  uint64_t range;  // of a start/end range
+  uint32_t thread; // of a start/end range: who started it
+  uint32_t domain; // likewise
+  uint32_t text;   // string id; 0: bytes
+  uint32_t length;
+  uint8_t *bytes;
+};
+
+struct stack {
+  uint32_t domain;
+  uint32_t depth; // may exceed RANGES_DEEP
+  uint32_t room;
+  struct open *open; // the outermost min(depth, RANGES_DEEP)
+};
+
+struct thread {
+  uint32_t id; // 0: this slot is free
+  uint32_t count;
+  struct stack *stacks;
+};
+
+struct ranges {
+  struct thread *threads; // open addressing by id
+  uint32_t used;          // slots of threads
+  struct open *started;
+  uint32_t starts;
+  uint64_t bytes;
+};
+
+// Each returns false if something did not fit. depth: after; or KW_DEPTH_UNKNOWN. A known depth heals lost events.
+bool ranges_push(struct ranges *r, const kw_push *e);
+void ranges_pop(struct ranges *r, const kw_pop *e);
+bool ranges_start(struct ranges *r, const kw_start *e);
+void ranges_end(struct ranges *r, uint64_t range);
+
+// ranges_of gives a thread's stacks, or NULL.
+const struct thread *ranges_of(const struct ranges *r, uint32_t thread);
+
+// ranges_innermost gives the innermost range that is kept, or NULL.
+const struct open *ranges_innermost(const struct stack *s);
+
+void ranges_free(struct ranges *r);
+
+#endif
