@@ -13,8 +13,8 @@ struct bytes {
   size_t used, room;
 };
 
-// bytes_add appends n zero bytes and returns them, or NULL without memory. What it returned before may move.
-static inline void *bytes_add(struct bytes *b, size_t n) {
+// bytes_room makes room for n more and returns where they go, or NULL without memory. What it returned before may move.
+static inline void *bytes_room(struct bytes *b, size_t n) {
   if (b->room - b->used < n) {
     size_t room = b->room < 512 ? 1024 : b->room * 2;
     while (room - b->used < n) room *= 2;
@@ -23,7 +23,13 @@ static inline void *bytes_add(struct bytes *b, size_t n) {
     b->data = data;
     b->room = room;
   }
-  uint8_t *at = b->data + b->used;
+  return b->data + b->used;
+}
+
+// bytes_add appends n zero bytes and returns them, or NULL without memory.
+static inline void *bytes_add(struct bytes *b, size_t n) {
+  uint8_t *at = bytes_room(b, n);
+  if (at == NULL) return NULL;
   memset(at, 0, n);
   b->used += n;
   return at;

@@ -1,0 +1,121 @@
+// Folding frames into the base.
+#include "base.h"
+
+#include "pairs.h"
+#include "wire.h"
+
+// label_of gives the id of what labels a node that is made on this thread now: of each domain the innermost range.
+static uint32_t label_of(struct base *b, uint32_t thread) {
+  const struct thread *t = ranges_of(&b->ranges, thread);
+  if (t == NULL) return 0;
+  b->label.used = 0;
+  for (uint32_t i = 0; i < t->count; i++) {
+    const struct open *o = ranges_innermost(&t->stacks[i]);
+    if (o == NULL) continue;
+    size_t bytes = sizeof(kw_push) + ((o->length + 7u) & ~7u);
+    kw_push *e = bytes_add(&b->label, bytes);
+    if (e == NULL) return 0;
+    e->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = KW_THREAD_LABELS};
+    e->domain = t->stacks[i].domain;
+    e->text = o->text;
+    e->length = o->length;
+    e->depth = 1;
+    if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+  }
+  if (b->label.used == 0) return 0;
+  uint32_t id = intern_id(&b->labels, b->label.data, (uint32_t)b->label.used);
+  if (id == 0) b->dropped++;
+  return id;
+}
+
+static void created(struct base *b, const kw_node_created *e) {
+  struct node node = {.label = label_of(b, e->head.thread), .flags = e->flags, .type = e->type};
+  if (!nodes_put(&b->nodes, e->node, node)) b->dropped++;
+}
+
+static void cloned(struct base *b, const kw_node_cloned *e) {
+  const struct node *original = nodes_get(&b->nodes, e->original);
+  const struct node *clone = nodes_get(&b->nodes, e->clone);
+  // Of an original that nobody saw made the clone can take nothing: it loses the label it had, as that may be stale.
+  struct node node = original != NULL ? *original : clone != NULL ? *clone : (struct node){0};
+  if (original == NULL) node.label = 0;
+  if (!nodes_put(&b->nodes, e->clone, node)) b->dropped++;
+}
+
+static void fold_event(struct base *b, const kw_event *e) {
+  const void *at = e;
+  switch (e->kind) {
+  case KW_PUSH:
+    if (!ranges_push(&b->ranges, at)) b->dropped++;
+    break;
+  case KW_POP:
+    ranges_pop(&b->ranges, at);
+    break;
+  case KW_START:
+    if (!ranges_start(&b->ranges, at)) b->dropped++;
+    break;
+  case KW_END:
+    ranges_end(&b->ranges, ((const kw_end *)at)->range);
+    break;
+  case KW_LAUNCH:
+    b->correlation = ((const kw_launch *)at)->correlation;
+    b->launched = true;
+    break;
+  case KW_NODE_CREATED:
+    created(b, at);
+    break;
+  case KW_NODE_CLONED:
+    cloned(b, at);
+    break;
+  case KW_GRAPH_FORGOTTEN:
+    nodes_forget_graph(&b->nodes, ((const kw_graph_forgotten *)at)->graph);
+    break;
+  case KW_NODE_FORGOTTEN:
+    nodes_forget(&b->nodes, ((const kw_node_forgotten *)at)->node);
+    break;
+  case KW_DOMAIN:
+    if (!bytes_put(&b->domains, e, e->length)) b->dropped++;
+    break;
+  default:
+    break;
+  }
+}
+
+void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length) {
+  b->number = number;
+  switch (kind) {
+  case KW_STRINGS:
+    for (uint32_t at = 0; at < length;) {
+      const kw_string *s = (const void *)(body + at);
+      b->strings = s->id;
+      at += (uint32_t)sizeof *s + ((s->length + 7u) & ~7u);
+    }
+    break;
+  case KW_EVENTS:
+    for (uint32_t at = 0; at < length;) {
+      const kw_event *e = (const void *)(body + at);
+      fold_event(b, e);
+      at += e->length;
+    }
+    break;
+  case KW_INFO:
+    pairs_merge(&b->pairs, body, length);
+    break;
+  case KW_MANIFEST:
+    b->manifest.used = 0;
+    if (!bytes_put(&b->manifest, body, length)) b->dropped++;
+    break;
+  default:
+    break;
+  }
+}
+
+void base_free(struct base *b) {
+  bytes_free(&b->pairs);
+  bytes_free(&b->manifest);
+  bytes_free(&b->domains);
+  bytes_free(&b->label);
+  nodes_free(&b->nodes);
+  ranges_free(&b->ranges);
+  intern_free(&b->labels);
+}

@@ -1,0 +1,38 @@
+// The base: what frames that are gone (acknowledged or dropped) did to all that later frames rest on.
+// A collector that starts anew is given it as the snapshot.
+#ifndef KERNHES_BASE_H
+#define KERNHES_BASE_H
+
+#include "bytes.h"
+#include "intern.h"
+#include "nodes.h"
+#include "ranges.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct base {
+  uint64_t number;      // of the last frame that was folded
+  uint32_t strings;     // ids up to this one were given in folded frames
+  uint32_t correlation; // of the last launch in folded frames
+  bool launched;        // there was one
+  struct bytes pairs;   // of HELLO, as INFO changed them
+  struct bytes manifest;
+  struct bytes domains; // DOMAIN events, as they went out
+  struct nodes nodes;
+  struct ranges ranges;
+  struct intern labels; // sets of texts: the thread-0 PUSH events that give them in a snapshot
+  struct bytes label;   // scratch
+  uint64_t dropped;     // nodes, labels and ranges that did not fit
+};
+
+// base_fold takes one frame's effect in. The body is one that the shim wrote: it is believed.
+void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length);
+
+// base_snapshot appends the frames of the snapshot, BASE the last; strings are all that were ever given.
+// now (unix ns) is the time of events that have none of their own. False if there is no memory.
+bool base_snapshot(const struct base *b, const struct intern *strings, uint64_t now, struct bytes *out);
+
+void base_free(struct base *b);
+
+#endif
