@@ -1,0 +1,237 @@
+package kernhesreceiver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// A dump is a file of JSON lines: what became of every record, and a journal of what was acknowledged.
+//
+// A step's line is written when it closes, an ack line before the acknowledgement that it stands for is sent. So after a
+// kill -9 a collector with the same dump knows which frames the engine may have freed, and which of the steps that it will
+// be sent again are written already. A crash of the machine may lose the last lines: nothing here waits for the disk.
+type dump struct {
+	mu   sync.Mutex
+	file *os.File
+	size int64 // of whole lines
+}
+
+// A stepLine is one step.
+type stepLine struct {
+	Kind             string `json:"kind"`
+	Run              string `json:"run"`
+	Session          string `json:"session"`
+	ID               string `json:"id"` // push time and thread: with the session, which step it is
+	Rank             int64  `json:"rank"`
+	Device           int    `json:"device"`
+	Seq              uint64 `json:"seq"`
+	Pairs            bool   `json:"pairs"` // seq is the same as on other ranks
+	Text             string `json:"text"`
+	Program          string `json:"program"`
+	Vars             string `json:"vars"`
+	Kernels          uint64 `json:"kernels"`
+	Called           uint64 `json:"called"`
+	Copies           uint64 `json:"copies"`
+	ComputeNS        uint64 `json:"compute_ns"`
+	CommNS           uint64 `json:"comm_ns"`
+	OverlapNS        uint64 `json:"overlap_ns"`
+	WallNS           uint64 `json:"wall_ns"`
+	IdleNS           uint64 `json:"idle_ns"`
+	ForeignComputeNS uint64 `json:"foreign_compute_ns"`
+	Complete         bool   `json:"complete"`
+	Reason           string `json:"reason,omitempty"` // why it is not complete
+	StartNS          uint64 `json:"start_ns"`         // first kernel's start, unix ns
+	EndNS            uint64 `json:"end_ns"`           // last kernel's end, unix ns
+	Frame            uint64 `json:"frame"`            // last frame that it rests on
+}
+
+// A sessionLine is the totals of one rank of a session that has ended.
+type sessionLine struct {
+	Kind            string            `json:"kind"`
+	Run             string            `json:"run"`
+	Session         string            `json:"session"`
+	Rank            int64             `json:"rank"`
+	Device          int               `json:"device"`
+	PID             string            `json:"pid"`
+	Host            string            `json:"host"`
+	Mode            string            `json:"mode"`
+	Ended           string            `json:"ended"` // bye or gone
+	Kernels         uint64            `json:"kernels"`
+	Copies          map[string]uint64 `json:"copies"`
+	launchCounts                      // launches, captured_launches, unfulfilled_launches
+	FirstNS         uint64            `json:"first_ns"`
+	LastNS          uint64            `json:"last_ns"`
+	WatermarkNS     uint64            `json:"watermark_ns"`
+	ComputeNS       uint64            `json:"compute_ns"`
+	CommNS          uint64            `json:"comm_ns"`
+	OverlapNS       uint64            `json:"overlap_ns"`
+	CopyNS          uint64            `json:"copy_ns"`
+	IdleNS          uint64            `json:"idle_ns"`
+	UnknownNS       uint64            `json:"unknown_ns"`
+	CommKernels     uint64            `json:"comm_kernels"`
+	StepRanges      uint64            `json:"step_ranges"`
+	StepsComplete   uint64            `json:"steps_complete"`
+	StepsIncomplete map[string]uint64 `json:"steps_incomplete"` // by reason
+	Called          uint64            `json:"called"`
+	kernelStates                      // in_steps, outside, late, invalid, duplicate
+	InvalidBy       map[string]uint64 `json:"invalid_by"` // by reason
+	Pending         uint64            `json:"pending"`
+	Dropped         map[string]uint64 `json:"dropped"` // by reason
+}
+
+// An ackLine is a journal entry: every record up to Frame is in a step line above, or in one of these counts. They count
+// since the session's last such line.
+type ackLine struct {
+	Kind    string `json:"kind"`
+	Session string `json:"session"`
+	Frame   uint64 `json:"frame"`
+	loose
+}
+
+// loose counts records that are settled without a step.
+type loose struct {
+	Outside   uint64 `json:"outside"`
+	Late      uint64 `json:"late"`
+	Invalid   uint64 `json:"invalid"`
+	Duplicate uint64 `json:"duplicate"`
+	Copies    uint64 `json:"copies"`
+}
+
+func (l loose) less(o loose) loose {
+	return loose{l.Outside - o.Outside, l.Late - o.Late, l.Invalid - o.Invalid, l.Duplicate - o.Duplicate, l.Copies - o.Copies}
+}
+
+// sessionName is a session as the dump writes it: 16 hexadecimal digits.
+func sessionName(id uint64) string { return fmt.Sprintf("%016x", id) }
+
+// A remembered session is what a dump, or the past of this process, knows of one.
+type remembered struct {
+	frame uint64            // highest that was acknowledged
+	bye   bool              // it ended by itself
+	steps map[string]uint64 // id to last frame of the steps beyond that are in the dump
+}
+
+// openDump opens or makes the file, cuts off a torn last line, and returns the sessions that it tells of.
+// It reads the whole file: about 2 s a GB.
+func openDump(path string) (*dump, map[uint64]remembered, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, fmt.Errorf("dump: %w", err)
+	}
+	d := &dump{file: file}
+	// Two writers would not know of each other's steps.
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err != nil {
+		err = fmt.Errorf("dump: %s is in use by another collector: %w", path, err)
+	}
+	var past map[uint64]remembered
+	if err == nil {
+		past, d.size, err = readDump(file)
+	}
+	if err == nil {
+		err = file.Truncate(d.size)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return d, past, nil
+}
+
+// readDump reads what a new collector must know, and how many bytes are whole lines.
+func readDump(r io.Reader) (map[uint64]remembered, int64, error) {
+	past := map[uint64]remembered{}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	var size int64
+	for {
+		text, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return past, size, nil // what is left is torn
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("dump: at byte %d: %w", size, err)
+		}
+		var line struct {
+			Kind, Session, ID, Ended string
+			Frame                    uint64
+		}
+		if err := json.Unmarshal(text, &line); err != nil {
+			return nil, 0, fmt.Errorf("dump: line at byte %d: %w", size, err)
+		}
+		size += int64(len(text))
+		id, err := strconv.ParseUint(line.Session, 16, 64)
+		if err != nil {
+			return nil, 0, fmt.Errorf("dump: line that ends at byte %d: session %q: %w", size, line.Session, err)
+		}
+		s := past[id]
+		switch line.Kind {
+		case "step":
+			if s.steps == nil {
+				s.steps = map[string]uint64{}
+			}
+			s.steps[line.ID] = line.Frame
+		case "ack":
+			s.frame = line.Frame
+			for step, frame := range s.steps {
+				if frame <= line.Frame {
+					delete(s.steps, step) // freed by the engine: it cannot come again
+				}
+			}
+		case "session":
+			s.bye = line.Ended == "bye"
+		}
+		past[id] = s
+	}
+}
+
+// write appends lines, all in one write. After an error nothing of them is in the file.
+func (d *dump) write(lines ...any) error {
+	var b bytes.Buffer
+	encode := json.NewEncoder(&b)
+	encode.SetEscapeHTML(false)
+	for _, line := range lines {
+		if err := encode.Encode(line); err != nil {
+			return fmt.Errorf("dump: %w", err)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := d.file.Write(b.Bytes())
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, d.file.Truncate(d.size))
+		}
+		return fmt.Errorf("dump: %w", err)
+	}
+	d.size += int64(n)
+	return nil
+}
+
+// close releases the file.
+func (d *dump) close() error { return d.file.Close() }
+
+// sessionLines are the lines of a session that has ended.
+func sessionLines(id uint64, reports []rankReport, ended string) []any {
+	lines := make([]any, 0, len(reports)+1)
+	for i := range reports {
+		r := &reports[i]
+		lines = append(lines, sessionLine{
+			Kind: "session", Run: r.info["run"], Session: sessionName(id), Rank: r.rank, Device: r.device,
+			PID: r.info["pid"], Host: r.info["host"], Mode: r.info["mode"], Ended: ended,
+			Kernels: r.kernels, Copies: r.copies, launchCounts: r.launches,
+			FirstNS: r.firstNS, LastNS: r.lastNS, WatermarkNS: r.watermarkNS,
+			ComputeNS: r.computeNS, CommNS: r.commNS, OverlapNS: r.overlapNS, CopyNS: r.copyNS,
+			IdleNS: r.idleNS, UnknownNS: r.unknownNS,
+			CommKernels: r.comm, StepRanges: r.stepRanges, StepsComplete: r.complete, StepsIncomplete: r.incomplete,
+			Called: r.called, kernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Dropped: r.dropped,
+		})
+	}
+	return lines
+}

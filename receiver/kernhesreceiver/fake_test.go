@@ -1,0 +1,224 @@
+package kernhesreceiver
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+)
+
+// A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
+// one, "hold" begins something that stays open until "release", "bad" is a protocol error.
+type fakeEngine struct {
+	hello wire.Hello
+	got   uint64
+	held  uint64
+	lines []stepLine
+	taken int // lines not yet settled
+	count loose
+	steps uint64
+	over  bool
+}
+
+func (e *fakeEngine) frame(f wire.Frame) error {
+	if f.Pinned() || f.Number <= e.got && f.Number != 0 {
+		return nil
+	}
+	e.got = f.Number
+	switch word, id, _ := strings.Cut(string(f.Body), " "); {
+	case f.Kind == wire.KindBye:
+	case word == "step":
+		e.steps++
+		e.lines = append(e.lines, stepLine{Kind: "step", Session: sessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
+	case word == "outside":
+		e.count.Outside++
+	case word == "hold":
+		e.held = f.Number
+	case word == "release":
+		e.held = 0
+	case word == "bad":
+		return fmt.Errorf("frame %d: %w", f.Number, wire.ErrBadFrame)
+	}
+	return nil
+}
+
+func (e *fakeEngine) received() uint64 { return e.got }
+
+func (e *fakeEngine) acknowledgeable() uint64 {
+	switch {
+	case e.taken > 0:
+		return 0
+	case e.held > 0:
+		return e.held - 1
+	}
+	return e.got
+}
+
+func (e *fakeEngine) takeLines() []stepLine {
+	lines := e.lines
+	e.lines = nil
+	e.taken += len(lines)
+	return lines
+}
+
+func (e *fakeEngine) settled()     { e.taken = 0 }
+func (e *fakeEngine) loose() loose { return e.count }
+func (e *fakeEngine) end(bool)     { e.over, e.held = true, 0 }
+func (e *fakeEngine) ended() bool  { return e.over }
+
+func (e *fakeEngine) reports() []rankReport {
+	return []rankReport{{info: e.hello.Info, kernels: e.steps + e.count.Outside,
+		became: kernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps}}
+}
+
+// A bench is a receiver with a fake engine behind it.
+type bench struct {
+	t    *testing.T
+	r    *kernhesReceiver
+	cfg  *Config
+	sink *consumertest.MetricsSink
+	tel  *componenttest.Telemetry
+	logs *observer.ObservedLogs
+}
+
+// newBench starts a receiver that exports only at the end of sessions unless change says otherwise.
+func newBench(t *testing.T, change func(*Config)) *bench {
+	t.Helper()
+	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
+	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")
+	b.cfg.CollectionInterval = time.Hour
+	if change != nil {
+		change(b.cfg)
+	}
+	core, logs := observer.New(zap.DebugLevel)
+	b.logs = logs
+	set := receivertest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = b.tel.NewTelemetrySettings()
+	set.Logger = zap.New(core)
+	r, err := newReceiver(set, b.cfg, b.sink, func(h wire.Hello) engine { return &fakeEngine{hello: h} })
+	require.NoError(t, err)
+	b.r = r
+	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+	t.Cleanup(func() {
+		require.NoError(t, r.Shutdown(context.Background()))
+		require.NoError(t, b.tel.Shutdown(context.Background()))
+	})
+	return b
+}
+
+// number reads one of the receiver's own instruments, summed over its attributes.
+func (b *bench) number(name string) (sum int64) {
+	b.t.Helper()
+	m, err := b.tel.GetMetric("otelcol_" + name)
+	if err != nil {
+		return 0
+	}
+	return total(b.t, m)
+}
+
+// A client is the shim's side of a connection.
+type client struct {
+	t *testing.T
+	net.Conn
+	reader *wire.Reader
+}
+
+func (b *bench) dial() *client {
+	b.t.Helper()
+	c, err := net.Dial("unix", b.cfg.Endpoint)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { _ = c.Close() })
+	require.NoError(b.t, c.SetDeadline(time.Now().Add(30*time.Second)))
+	return &client{b.t, c, wire.NewReader(c)}
+}
+
+// connect dials and says HELLO; it returns what WELCOME answered.
+func (b *bench) connect(session uint64, pairs ...string) (c *client, acknowledged, received uint64) {
+	b.t.Helper()
+	c = b.dial()
+	c.write(hello(wire.Version, session, pairs...))
+	body := c.read(wire.KindWelcome)
+	return c, binary.LittleEndian.Uint64(body[16:]), binary.LittleEndian.Uint64(body[24:])
+}
+
+func hello(version uint16, session uint64, pairs ...string) []byte {
+	body := binary.LittleEndian.AppendUint64(nil, wire.Magic)
+	body = binary.LittleEndian.AppendUint64(body, uint64(version))
+	body = binary.LittleEndian.AppendUint64(body, session)
+	pairs = append([]string{"run", "r1", "pid", "77", "engine", "vllm"}, pairs...)
+	for i := 0; i < len(pairs); i += 2 {
+		body = wire.AppendPair(body, pairs[i], pairs[i+1])
+	}
+	return wire.AppendFrame(nil, wire.KindHello, 0, 0, body)
+}
+
+func (c *client) write(b []byte) {
+	c.t.Helper()
+	_, err := c.Write(b)
+	require.NoError(c.t, err)
+}
+
+// word sends what a fakeEngine understands.
+func (c *client) word(number uint64, word string) {
+	c.t.Helper()
+	c.write(wire.AppendFrame(nil, wire.KindInfo, 0, number, []byte(word)))
+}
+
+func (c *client) bye(number uint64) {
+	c.t.Helper()
+	c.write(wire.AppendFrame(nil, wire.KindBye, 0, number, make([]byte, 24)))
+}
+
+// read returns the body of the next frame, which must be of that kind.
+func (c *client) read(kind wire.Kind) []byte {
+	c.t.Helper()
+	f, err := c.reader.Next()
+	require.NoError(c.t, err)
+	require.Equal(c.t, kind, f.Kind, "%q", f.Body)
+	return f.Body
+}
+
+// ack reads acknowledgements until one says number.
+func (c *client) ack(number uint64) {
+	c.t.Helper()
+	for {
+		got := binary.LittleEndian.Uint64(c.read(wire.KindAck))
+		require.LessOrEqual(c.t, got, number)
+		if got == number {
+			return
+		}
+	}
+}
+
+// closed reads until the receiver closes, and returns the text of a REFUSED.
+func (c *client) closed() (refused string) {
+	c.t.Helper()
+	for {
+		f, err := c.reader.Next()
+		if err != nil {
+			// A reset says that the receiver closed with bytes unread.
+			require.True(c.t, err == io.EOF || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE), err)
+			return refused
+		}
+		if f.Kind == wire.KindRefused {
+			refused = string(f.Body[8:])
+		}
+	}
+}

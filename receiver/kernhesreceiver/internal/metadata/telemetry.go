@@ -1,0 +1,48 @@
+package metadata
+
+import (
+	"errors"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Telemetry is the receiver's own instruments, as metadata.yaml lists them under `telemetry`.
+type Telemetry struct {
+	Connections         metric.Int64UpDownCounter
+	ConnectionsAccepted metric.Int64Counter
+	ConnectionsRefused  metric.Int64Counter // attribute reason
+	Sessions            metric.Int64UpDownCounter
+	SessionsTakenOver   metric.Int64Counter
+	ProtocolErrors      metric.Int64Counter
+	Frames              metric.Int64Counter
+	ReceivedBytes       metric.Int64Counter
+	DumpErrors          metric.Int64Counter
+}
+
+// NewTelemetry creates the instruments with the collector's meter.
+func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
+	meter := settings.MeterProvider.Meter(ScopeName)
+	var t Telemetry
+	var faults []error
+	counter := func(to *metric.Int64Counter, name, unit, description string) {
+		c, err := meter.Int64Counter("otelcol_"+name, metric.WithUnit(unit), metric.WithDescription(description))
+		*to, faults = c, append(faults, err)
+	}
+	level := func(to *metric.Int64UpDownCounter, name, unit, description string) {
+		c, err := meter.Int64UpDownCounter("otelcol_"+name, metric.WithUnit(unit), metric.WithDescription(description))
+		*to, faults = c, append(faults, err)
+	}
+	level(&t.Connections, "kernhes_connections", "{connection}", "Open connections of engines.")
+	counter(&t.ConnectionsAccepted, "kernhes_connections_accepted", "{connection}", "Connections of engines that were accepted.")
+	counter(&t.ConnectionsRefused, "kernhes_connections_refused", "{connection}",
+		"Connections that were closed before they counted, by reason.")
+	level(&t.Sessions, "kernhes_sessions", "{session}", "Engine processes that are remembered.")
+	counter(&t.SessionsTakenOver, "kernhes_sessions_taken_over", "{session}",
+		"Sessions whose engine came with a new connection while the old one was open.")
+	counter(&t.ProtocolErrors, "kernhes_protocol_errors", "{error}", "Connections ended by a bad frame.")
+	counter(&t.Frames, "kernhes_frames", "{frame}", "Frames read.")
+	counter(&t.ReceivedBytes, "kernhes_received_bytes", "By", "Bytes read in whole frames.")
+	counter(&t.DumpErrors, "kernhes_dump_errors", "{line}", "Lines that could not be written to the dump.")
+	return &t, errors.Join(faults...)
+}

@@ -1,0 +1,80 @@
+package kernhesreceiver
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// layers says which rooms a room may import: the ones that a record has passed before. Only this package knows the Collector.
+var layers = map[string][]string{
+	"wire":     {},
+	"span":     {},
+	"metadata": {},
+	"classify": {"span"},
+	"cupti":    {"wire", "span"},
+	"ranges":   {},
+	"step":     {"wire", "span", "cupti", "ranges"},
+	"device":   {"span", "cupti"},
+}
+
+const module = "github.com/kernhes/kernhes/"
+
+// folder is where a room lies in the module.
+func folder(room string) string {
+	if room == "wire" {
+		return "internal/wire"
+	}
+	return "receiver/kernhesreceiver/internal/" + room
+}
+
+// imports is what the Go files of a folder import, tests aside.
+func imports(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, i := range f.Imports {
+			path, err := strconv.Unquote(i.Path.Value)
+			require.NoError(t, err)
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func TestImportsGoDownTheStairs(t *testing.T) {
+	for room, rooms := range layers {
+		var allowed []string
+		for _, r := range rooms {
+			allowed = append(allowed, module+folder(r))
+		}
+		for _, path := range imports(t, filepath.Join("..", "..", folder(room))) {
+			if strings.HasPrefix(path, module) {
+				assert.True(t, slices.Contains(allowed, path), "%s may not import %s", room, path)
+			}
+			if strings.HasPrefix(path, "go.opentelemetry.io/") {
+				assert.Equal(t, "metadata", room, "%s may not know the Collector (%s)", room, path)
+			}
+		}
+	}
+	// A room that is not in the table has no rules.
+	entries, err := os.ReadDir("internal")
+	require.NoError(t, err)
+	for _, entry := range entries {
+		assert.Contains(t, layers, entry.Name())
+	}
+}

@@ -1,0 +1,228 @@
+package kernhesreceiver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+const (
+	// An acknowledgement goes out after this many frames or this long, whichever is first: at 64 frames a
+	// second of a busy engine is some 10 acknowledgements, and the shim's 128 MiB hold far more than 50 ms.
+	ackFrames = 64
+	ackDelay  = 50 * time.Millisecond
+
+	// An engine that does not take 40 bytes in this time does not read.
+	writeTimeout = 10 * time.Second
+)
+
+// A link is one connection of an engine.
+type link struct {
+	r       *kernhesReceiver
+	conn    net.Conn
+	log     *zap.Logger
+	session *session
+
+	due    time.Time // when the pending acknowledgement must go out; zero: none is pending
+	frames int       // since the last acknowledgement
+}
+
+// errRefused ends a connection for a reason that was already logged and counted.
+var errRefused = errors.New("refused")
+
+// serve reads a connection to its end. Errors end only this connection.
+func (l *link) serve(ctx context.Context) {
+	reader := wire.NewReader(l)
+	err := l.open(ctx, reader)
+	if l.session != nil {
+		defer l.r.detach(l)
+		if err == nil {
+			err = l.feed(ctx, reader)
+		}
+	}
+	switch {
+	case err == nil, err == io.EOF, errors.Is(err, errRefused), errors.Is(err, net.ErrClosed):
+	case errors.Is(err, wire.ErrBadFrame):
+		l.r.telemetry.ProtocolErrors.Add(ctx, 1)
+		l.log.Warn("connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()))
+		l.say(wire.AppendRefused(nil, wire.RefusedProtocol, "%v", err))
+	default:
+		l.log.Info("connection broke", zap.Error(err))
+	}
+}
+
+// open takes HELLO, finds the session and answers WELCOME.
+func (l *link) open(ctx context.Context, reader *wire.Reader) error {
+	if err := l.conn.SetReadDeadline(time.Now().Add(l.r.cfg.HandshakeTimeout)); err != nil {
+		return err
+	}
+	f, err := reader.Next()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return l.refuse(ctx, "silent", "no HELLO within handshake_timeout", 0)
+	case err != nil:
+		return err
+	case f.Kind != wire.KindHello:
+		return fmt.Errorf("first frame is %s, want HELLO: %w", f.Kind, wire.ErrBadFrame)
+	}
+	hello, err := wire.ParseHello(f.Body)
+	if err != nil {
+		return err
+	}
+	if hello.Version != wire.Version {
+		return l.refuse(ctx, "version", fmt.Sprintf("wire version %d, this collector speaks %d", hello.Version, wire.Version),
+			wire.RefusedVersion)
+	}
+	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	l.log = l.log.With(zap.String("session", sessionName(hello.Session)), zap.String("run", hello.Info["run"]),
+		zap.String("rank", hello.Info["rank"]), zap.String("pid", hello.Info["pid"]))
+	if frame, ok := l.r.table.saidBye(hello.Session); ok {
+		// It ended, but the acknowledgement was lost on the way: say it again, and let the engine close.
+		if err := l.say(wire.AppendWelcome(nil, wire.Welcome{Acknowledged: frame, Received: frame})); err != nil {
+			return err
+		}
+		return l.discard(reader, frame)
+	}
+	if l.session, err = l.r.attach(ctx, l, hello); err != nil {
+		return err
+	}
+	if l.session == nil {
+		return l.refuse(ctx, "sessions", "max_sessions are open", wire.RefusedLimit)
+	}
+	s := l.session
+	s.mu.Lock()
+	welcome := wire.Welcome{Acknowledged: s.acked, Received: max(s.acked, s.engine.received())}
+	s.mu.Unlock()
+	l.log.Info("engine connected", zap.String("mode", hello.Info["mode"]), zap.String("mode_reason", hello.Info["mode_reason"]),
+		zap.Uint64("acknowledged", welcome.Acknowledged), zap.Uint64("received", welcome.Received))
+	return l.say(wire.AppendWelcome(nil, welcome))
+}
+
+// refuse counts, logs and says why a connection is closed; with code 0 it only closes.
+func (l *link) refuse(ctx context.Context, reason, text string, code uint32) error {
+	l.r.countRefused(ctx, reason)
+	l.log.Warn("connection refused", zap.String("reason", text))
+	if code != 0 {
+		if err := l.say(wire.AppendRefused(nil, code, "%s", text)); err != nil {
+			return err
+		}
+	}
+	return errRefused
+}
+
+// discard reads what an engine sends again of a session that has ended.
+func (l *link) discard(reader *wire.Reader, last uint64) error {
+	for {
+		f, err := reader.Next()
+		if err != nil {
+			return err
+		}
+		if f.Number > last {
+			return fmt.Errorf("frame %d after BYE, which was frame %d: %w", f.Number, last, wire.ErrBadFrame)
+		}
+	}
+}
+
+// feed gives frames to the session until the connection or the session ends.
+func (l *link) feed(ctx context.Context, reader *wire.Reader) error {
+	bytes := int64(0)
+	for {
+		f, err := reader.Next()
+		if err != nil {
+			return err
+		}
+		l.r.telemetry.Frames.Add(ctx, 1)
+		l.r.telemetry.ReceivedBytes.Add(ctx, reader.Bytes()-bytes)
+		bytes = reader.Bytes()
+		if err := l.take(ctx, f); err != nil {
+			return err
+		}
+	}
+}
+
+// take gives one frame to the session, and acknowledges what is due.
+func (l *link) take(ctx context.Context, f wire.Frame) error {
+	s := l.session
+	s.mu.Lock()
+	err := s.engine.frame(f)
+	if err == nil && f.Kind == wire.KindBye {
+		s.mu.Unlock()
+		return l.bye(ctx)
+	}
+	lost, failed := s.settle(l.r.dump)
+	pending := failed == nil && s.engine.acknowledgeable() > s.acked
+	s.mu.Unlock()
+	l.r.dumped(ctx, lost, failed)
+	if err != nil || !pending {
+		return err
+	}
+	l.frames++
+	if l.frames >= ackFrames {
+		return l.acknowledge(ctx)
+	}
+	if l.due.IsZero() {
+		l.due = time.Now().Add(ackDelay)
+		return l.conn.SetReadDeadline(l.due)
+	}
+	return nil
+}
+
+// bye ends the session, exports its last numbers and acknowledges everything.
+func (l *link) bye(ctx context.Context) error {
+	frame, err := l.r.finish(ctx, l.session, false)
+	if err != nil {
+		return err
+	}
+	l.log.Info("engine said bye")
+	return l.say(wire.AppendAck(nil, frame))
+}
+
+// acknowledge sends what may be acknowledged.
+func (l *link) acknowledge(ctx context.Context) error {
+	l.due, l.frames = time.Time{}, 0
+	s := l.session
+	s.mu.Lock()
+	frame, ok, err := s.acknowledge(l.r.dump)
+	s.mu.Unlock()
+	l.r.dumped(ctx, 0, err)
+	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	if !ok {
+		return nil
+	}
+	return l.say(wire.AppendAck(nil, frame))
+}
+
+// say writes a frame.
+func (l *link) say(b []byte) error {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := l.conn.Write(b)
+	return err
+}
+
+// Read reads from the connection, and acknowledges when that falls due while nothing comes: the engine's
+// next frame may be a second away, and it holds memory until then.
+func (l *link) Read(b []byte) (int, error) {
+	for {
+		n, err := l.conn.Read(b)
+		if n > 0 || l.due.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if err := l.acknowledge(context.Background()); err != nil {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package kernhesreceiver
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+)
+
+// A metricSet gathers the metrics of one resource.
+type metricSet struct {
+	scope   pmetric.ScopeMetrics
+	metrics map[*metadata.Metric]pmetric.Metric
+	since   pcommon.Timestamp // of cumulative sums
+	now     pcommon.Timestamp
+	first   []any // values of the attributes that every point begins with
+}
+
+func newMetricSet(resource pmetric.ResourceMetrics, since, now pcommon.Timestamp, version string, first ...any) *metricSet {
+	scope := resource.ScopeMetrics().AppendEmpty()
+	scope.Scope().SetName(metadata.ScopeName)
+	scope.Scope().SetVersion(version)
+	return &metricSet{scope, map[*metadata.Metric]pmetric.Metric{}, since, now, first}
+}
+
+// metric returns m of this resource, made at its first use.
+func (s *metricSet) metric(m *metadata.Metric) pmetric.Metric {
+	if to, ok := s.metrics[m]; ok {
+		return to
+	}
+	to := s.scope.Metrics().AppendEmpty()
+	to.SetName(m.Name)
+	to.SetDescription(m.Description)
+	to.SetUnit(m.Unit)
+	switch m.Shape {
+	case metadata.Sum:
+		to.SetEmptySum().SetIsMonotonic(true)
+		to.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	case metadata.Gauge:
+		to.SetEmptyGauge()
+	case metadata.Histogram:
+		to.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	}
+	s.metrics[m] = to
+	return to
+}
+
+// number appends a point of a sum or gauge.
+func (s *metricSet) number(m *metadata.Metric, values []any) pmetric.NumberDataPoint {
+	to := s.metric(m)
+	var point pmetric.NumberDataPoint
+	if m.Shape == metadata.Sum {
+		point = to.Sum().DataPoints().AppendEmpty()
+		point.SetStartTimestamp(s.since)
+	} else {
+		point = to.Gauge().DataPoints().AppendEmpty()
+	}
+	point.SetTimestamp(s.now)
+	s.attributes(point.Attributes(), m, values)
+	return point
+}
+
+// count appends a point of an integer metric.
+func (s *metricSet) count(m *metadata.Metric, n uint64, values ...any) {
+	s.number(m, values).SetIntValue(int64(n))
+}
+
+// seconds appends a point of a metric in seconds. Integer ns become a float64 only here: sums up to 52 days keep every ns (2^52 ns).
+func (s *metricSet) seconds(m *metadata.Metric, ns uint64, values ...any) {
+	s.number(m, values).SetDoubleValue(seconds(ns))
+}
+
+func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
+
+// attributes gives a point the values of m's attributes, in the order in which metadata.yaml names them.
+func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any) {
+	to.EnsureCapacity(len(m.Attributes))
+	for i, name := range m.Attributes {
+		var value any
+		if i < len(s.first) {
+			value = s.first[i]
+		} else {
+			value = values[i-len(s.first)]
+		}
+		if n, ok := value.(int64); ok {
+			to.PutInt(name, n)
+		} else {
+			to.PutStr(name, value.(string))
+		}
+	}
+}
+
+// appendRank appends a rank's resource with all of its metrics.
+func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now time.Time) {
+	resource := to.ResourceMetrics().AppendEmpty()
+	rankResource(resource.Resource().Attributes(), r, instance)
+	s := newMetricSet(resource, pcommon.Timestamp(r.sinceNS), pcommon.NewTimestampFromTime(now), version, r.rank)
+
+	s.seconds(metadata.KernDeviceSecondsTotal, r.computeNS, "compute")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.commNS, "comm")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.idleNS, "idle")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.unknownNS, "unknown")
+	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.overlapNS)
+	s.seconds(metadata.KernDeviceCopySecondsTotal, r.copyNS)
+	if r.watermarkNS != 0 {
+		s.seconds(metadata.KernWatermarkSeconds, r.watermarkNS)
+		s.age(metadata.KernWatermarkAgeSeconds, r.watermarkNS, r.nowNS)
+	}
+	if r.lastStepNS != 0 {
+		s.age(metadata.KernLastStepAgeSeconds, r.lastStepNS, r.nowNS)
+	}
+
+	s.count(metadata.KernKernelsReceivedTotal, r.kernels)
+	s.count(metadata.KernKernelsTotal, r.became.InSteps, "in_step")
+	s.count(metadata.KernKernelsTotal, r.became.Outside, "outside")
+	s.count(metadata.KernKernelsTotal, r.became.Late, "late")
+	s.count(metadata.KernKernelsTotal, r.became.Invalid, "invalid")
+	s.count(metadata.KernKernelsTotal, r.became.Duplicate, "duplicate")
+	s.byText(metadata.KernKernelsInvalidTotal, r.invalid)
+	s.count(metadata.KernKernelsPending, r.pending)
+	s.count(metadata.KernKernelsResidue, r.kernels-r.became.sum()-r.pending)
+	s.count(metadata.KernKernelsCommTotal, r.comm)
+	s.count(metadata.KernKernelsLabelledTotal, r.called)
+	s.byText(metadata.KernCopiesTotal, r.copies)
+	s.count(metadata.KernLaunchesTotal, r.launches.All)
+	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
+	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
+
+	s.count(metadata.KernStepRangesTotal, r.stepRanges)
+	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete)
+	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped)
+	readable := uint64(0)
+	if r.readable {
+		readable = 1
+	}
+	s.count(metadata.KernTraceDropCountReadable, readable)
+	for i := range r.series {
+		s.steps(&r.series[i])
+	}
+	s.shim(r.stats)
+}
+
+// age appends how far a moment lies before now, in seconds; below 0 when the engine's clock was set back.
+func (s *metricSet) age(m *metadata.Metric, moment, now uint64) {
+	s.number(m, nil).SetDoubleValue(float64(int64(now-moment)) / 1e9)
+}
+
+// byText appends a point for each text, in order of the texts.
+func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64) {
+	for _, text := range slices.Sorted(maps.Keys(counts)) {
+		s.count(m, counts[text], text)
+	}
+}
+
+// steps appends the metrics of one label set.
+func (s *metricSet) steps(r *seriesReport) {
+	s.count(metadata.KernStepsTotal, r.steps, r.program, r.batch, r.kv)
+	s.seconds(metadata.KernStepComputeSecondsTotal, r.computeNS, r.program, r.batch, r.kv)
+	s.seconds(metadata.KernStepCommSecondsTotal, r.commNS, r.program, r.batch, r.kv)
+	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.foreignNS, r.program, r.batch, r.kv)
+
+	point := s.metric(metadata.KernStepSeconds).Histogram().DataPoints().AppendEmpty()
+	point.SetStartTimestamp(s.since)
+	point.SetTimestamp(s.now)
+	point.SetCount(r.steps)
+	point.SetSum(seconds(r.wallNS))
+	point.BucketCounts().FromRaw(r.wall[:])
+	bounds := point.ExplicitBounds()
+	bounds.EnsureCapacity(len(wallBounds))
+	for _, ns := range wallBounds {
+		bounds.Append(seconds(ns))
+	}
+	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.program, r.batch, r.kv})
+}
+
+// shimMetrics are the metrics of the shim's statistics by their number on the wire.
+var shimMetrics = []struct {
+	key    uint32
+	metric *metadata.Metric
+}{
+	{wire.StatCPU, metadata.KernShimCpuSecondsTotal},
+	{wire.StatSentBytes, metadata.KernShimSentBytesTotal},
+	{wire.StatQueuedBytes, metadata.KernShimQueuedBytes},
+	{wire.StatQueuedBytesMax, metadata.KernShimQueuedMaxBytes},
+	{wire.StatBuffers, metadata.KernShimBuffers},
+	{wire.StatBuffersMax, metadata.KernShimBuffersMax},
+	{wire.StatCallbacks, metadata.KernShimCallbacksTotal},
+	{wire.StatKernels, metadata.KernShimKernelsTotal},
+	{wire.StatCopies, metadata.KernShimCopiesTotal},
+	{wire.StatEvents, metadata.KernShimEventsTotal},
+	{wire.StatConnects, metadata.KernShimConnectsTotal},
+	{wire.StatFlushes, metadata.KernShimFlushesTotal},
+	{wire.StatFlushTime, metadata.KernShimFlushSecondsTotal},
+	{wire.StatSlowFlushes, metadata.KernShimSlowFlushesTotal},
+	{wire.StatTextsCut, metadata.KernShimTextsCutTotal},
+	{wire.StatPinnedDropped, metadata.KernShimPinnedDroppedTotal},
+	{wire.StatBufferRequests, metadata.KernShimBufferRequestsTotal},
+}
+
+// shim appends the statistics that the shim has sent.
+func (s *metricSet) shim(stats map[uint32]uint64) {
+	for _, m := range shimMetrics {
+		value, ok := stats[m.key]
+		switch {
+		case !ok: // an older shim, or none sent yet
+		case m.metric.Double:
+			s.seconds(m.metric, value)
+		default:
+			s.count(m.metric, value)
+		}
+	}
+}
+
+// rankResource says whose metrics these are; what the engine did not say is left out.
+func rankResource(to pcommon.Map, r *rankReport, instance string) {
+	put := func(name, value string) {
+		if value != "" {
+			to.PutStr(name, value)
+		}
+	}
+	gpu := "gpu." + strconv.Itoa(r.device) + "."
+	put(metadata.ResourceServiceName, cmp.Or(r.info["engine"], "unknown_service"))
+	put(metadata.ResourceServiceInstanceId, instance)
+	put(metadata.ResourceHostName, r.info["host"])
+	if pid, err := strconv.ParseInt(r.info["pid"], 10, 64); err == nil {
+		to.PutInt(metadata.ResourceProcessPid, pid)
+	}
+	put(metadata.ResourceKernRun, r.info["run"])
+	put(metadata.ResourceKernMode, r.info["mode"])
+	put(metadata.ResourceKernEngineVersion, r.info["engine_version"])
+	put(metadata.ResourceKernModel, r.info["model"])
+	to.PutInt(metadata.ResourceKernDevice, int64(r.device))
+	put(metadata.ResourceHwId, r.info[gpu+"uuid"])
+	put(metadata.ResourceHwName, r.info[gpu+"name"])
+	put(metadata.ResourceKernShimVersion, r.info["shim_version"])
+	put(metadata.ResourceKernCuptiVersion, r.info["cupti_version"])
+	put(metadata.ResourceKernDriverVersion, r.info["driver_version"])
+}
+
+// runRank is run/rank.
+func (r *rankReport) runRank() string { return r.info["run"] + "/" + strconv.FormatInt(r.rank, 10) }
+
+// A receiverReport is what holds for the receiver as a whole.
+type receiverReport struct {
+	since              time.Time
+	connected, waiting uint64
+	bye, gone          uint64
+	conflicts          uint64
+}
+
+// appendReceiver appends the receiver's own resource.
+func appendReceiver(to pmetric.Metrics, r receiverReport, id, version string, now time.Time) {
+	resource := to.ResourceMetrics().AppendEmpty()
+	resource.Resource().Attributes().PutStr(metadata.ResourceServiceName, "kernhes")
+	resource.Resource().Attributes().PutStr(metadata.ResourceServiceInstanceId, id)
+	s := newMetricSet(resource, pcommon.NewTimestampFromTime(r.since), pcommon.NewTimestampFromTime(now), version)
+	s.count(metadata.KernSessions, r.connected, "connected")
+	s.count(metadata.KernSessions, r.waiting, "waiting")
+	s.count(metadata.KernSessionsEndedTotal, r.bye, "bye")
+	s.count(metadata.KernSessionsEndedTotal, r.gone, "gone")
+	s.count(metadata.KernRankConflicts, r.conflicts)
+}

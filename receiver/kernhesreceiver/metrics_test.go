@@ -1,0 +1,297 @@
+package kernhesreceiver
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+)
+
+// points is the values of all points by metric and attributes other than rank, joined by commas.
+func points(all ...pmetric.Metrics) map[string]map[string][]any {
+	got := map[string]map[string][]any{}
+	put := func(name string, attributes pcommon.Map, value any) {
+		var key []string
+		for k, v := range attributes.All() {
+			if k != "rank" {
+				key = append(key, v.AsString())
+			}
+		}
+		if got[name] == nil {
+			got[name] = map[string][]any{}
+		}
+		k := strings.Join(key, ",")
+		got[name][k] = append(got[name][k], value)
+	}
+	for _, m := range all {
+		each(m, func(m pmetric.Metric) {
+			for _, p := range numbers(m) {
+				if p.ValueType() == pmetric.NumberDataPointValueTypeInt {
+					put(m.Name(), p.Attributes(), p.IntValue())
+				} else {
+					put(m.Name(), p.Attributes(), p.DoubleValue())
+				}
+			}
+			if m.Type() == pmetric.MetricTypeHistogram {
+				for _, p := range m.Histogram().DataPoints().All() {
+					put(m.Name(), p.Attributes(), p.Sum())
+				}
+			}
+		})
+	}
+	return got
+}
+
+func each(all pmetric.Metrics, f func(pmetric.Metric)) {
+	for _, r := range all.ResourceMetrics().All() {
+		for _, s := range r.ScopeMetrics().All() {
+			for _, m := range s.Metrics().All() {
+				f(m)
+			}
+		}
+	}
+}
+
+func numbers(m pmetric.Metric) (p []pmetric.NumberDataPoint) {
+	var slice pmetric.NumberDataPointSlice
+	switch m.Type() {
+	case pmetric.MetricTypeSum:
+		slice = m.Sum().DataPoints()
+	case pmetric.MetricTypeGauge:
+		slice = m.Gauge().DataPoints()
+	default:
+		return nil
+	}
+	for _, point := range slice.All() {
+		p = append(p, point)
+	}
+	return p
+}
+
+// full is a report in which everything is set.
+func full() *rankReport {
+	r := &rankReport{
+		info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
+			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130401",
+			"driver_version": "13000"},
+		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
+		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13,
+		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
+		invalid: map[string]uint64{"zero_timestamp": 3},
+		comm:    17, called: 90, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
+		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1}, stepRanges: 12, complete: 10,
+		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
+		series: []seriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
+		stats:  map[uint32]uint64{},
+	}
+	r.series[0].addWall(3e6)
+	r.series[0].addWall(3e6 + 1)
+	for i, m := range shimMetrics {
+		r.stats[m.key] = uint64(1000 + i)
+	}
+	return r
+}
+
+func fullMetrics() pmetric.Metrics {
+	m := pmetric.NewMetrics()
+	appendRank(m, full(), "r1/3/77", "1.2.3", time.Unix(9, 0))
+	appendReceiver(m, receiverReport{connected: 1, waiting: 2, bye: 3, gone: 4, conflicts: 5}, "kernhes", "1.2.3", time.Unix(9, 0))
+	return m
+}
+
+func TestMetricValues(t *testing.T) {
+	got := points(fullMetrics())
+	check := func(name, attributes string, want any) {
+		t.Helper()
+		assert.Equal(t, []any{want}, got[name][attributes], "%s{%s}", name, attributes)
+	}
+	check("kern_device_seconds_total", "compute", 0.678404441)
+	check("kern_device_seconds_total", "comm", 0.200579964)
+	check("kern_device_seconds_total", "idle", 3.3182615)
+	check("kern_device_seconds_total", "unknown", 7e-9)
+	check("kern_device_overlapped_comm_seconds_total", "", 11e-9)
+	check("kern_device_copy_seconds_total", "", 13e-9)
+	check("kern_step_compute_seconds_total", "decode,8,1024", 1e-3)
+	check("kern_step_comm_seconds_total", "decode,8,1024", 2e-3)
+	check("kern_step_foreign_compute_seconds_total", "decode,8,1024", 3e-3)
+	check("kern_step_seconds", "decode,8,1024", 0.006000001)
+	check("kern_steps_total", "decode,8,1024", int64(2))
+	check("kern_steps_incomplete_total", "timeout", int64(2))
+	check("kern_trace_dropped_records_total", "shim_pool", int64(29))
+	check("kern_trace_drop_count_readable", "", int64(1))
+	check("kern_watermark_seconds", "", 3.0)
+	check("kern_watermark_age_seconds", "", 1.0)
+	check("kern_last_step_age_seconds", "", 2.5)
+	check("kern_kernels_total", "late", int64(4))
+	check("kern_kernels_residue", "", int64(0))
+	check("kern_copies_total", "copy kind 1", int64(23))
+	check("kern_shim_cpu_seconds_total", "", 1000e-9)
+	check("kern_sessions", "waiting", int64(2))
+	check("kern_sessions_ended_total", "gone", int64(4))
+
+	each(fullMetrics(), func(m pmetric.Metric) {
+		if m.Name() != "kern_step_seconds" {
+			return
+		}
+		p := m.Histogram().DataPoints().At(0)
+		bounds, counts := p.ExplicitBounds().AsRaw(), p.BucketCounts().AsRaw()
+		require.Len(t, counts, len(bounds)+1)
+		at := slices.Index(bounds, 0.003)
+		assert.EqualValues(t, 1, counts[at], "the bound is inclusive")
+		assert.EqualValues(t, 1, counts[at+1])
+		assert.EqualValues(t, 2, p.Count())
+	})
+}
+
+func TestResidueShows(t *testing.T) {
+	r := full()
+	r.kernels--
+	m := pmetric.NewMetrics()
+	appendRank(m, r, "", "", time.Time{})
+	assert.Equal(t, []any{int64(-1)}, points(m)["kern_kernels_residue"][""])
+}
+
+// declared is metadata.yaml.
+type declared struct {
+	Metrics map[string]struct {
+		Description, Unit     string
+		Sum, Gauge, Histogram *struct {
+			ValueType   string `yaml:"value_type"`
+			Monotonic   bool
+			Temporality string `yaml:"aggregation_temporality"`
+		}
+		Attributes []string
+	}
+	Resource   map[string]struct{ Type string } `yaml:"resource_attributes"`
+	Attributes map[string]struct {
+		Type string
+		Enum []string
+	}
+	Telemetry struct {
+		Metrics map[string]struct {
+			Description, Unit string
+			Sum               struct{ Monotonic bool }
+			Attributes        []string
+		}
+	}
+}
+
+func readDeclared(t *testing.T) (d declared) {
+	t.Helper()
+	text, err := os.ReadFile("metadata.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &d))
+	return d
+}
+
+func typeName(v pcommon.Value) string {
+	return map[pcommon.ValueType]string{pcommon.ValueTypeStr: "string", pcommon.ValueTypeInt: "int"}[v.Type()]
+}
+
+// TestMetadata holds what is emitted to metadata.yaml, and metadata.yaml to what is emitted.
+func TestMetadata(t *testing.T) {
+	d := readDeclared(t)
+	emitted, attributes, resources := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	all := fullMetrics()
+	for _, r := range all.ResourceMetrics().All() {
+		for k, v := range r.Resource().Attributes().All() {
+			resources[k] = true
+			assert.Equal(t, d.Resource[k].Type, typeName(v), "resource attribute %s", k)
+		}
+	}
+	for name := range d.Resource {
+		assert.True(t, resources[name], "resource attribute %s is declared but never set", name)
+	}
+	each(all, func(m pmetric.Metric) {
+		name := m.Name()
+		emitted[name] = true
+		want, ok := d.Metrics[name]
+		require.True(t, ok, "%s is not declared", name)
+		assert.Equal(t, want.Unit, m.Unit(), name)
+		assert.Equal(t, want.Description, m.Description(), name)
+		check := func(p pcommon.Map) {
+			assert.Equal(t, len(want.Attributes), p.Len(), name)
+			for k, v := range p.All() {
+				attributes[k] = true
+				assert.Contains(t, want.Attributes, k, name)
+				assert.Equal(t, d.Attributes[k].Type, typeName(v), "%s: %s", name, k)
+				if enum := d.Attributes[k].Enum; enum != nil {
+					assert.Contains(t, enum, v.AsString(), "%s: %s", name, k)
+				}
+			}
+		}
+		for _, p := range numbers(m) {
+			check(p.Attributes())
+			kind := want.Sum
+			if kind == nil {
+				kind = want.Gauge
+			}
+			require.NotNil(t, kind, name)
+			assert.Equal(t, map[string]pmetric.NumberDataPointValueType{
+				"int": pmetric.NumberDataPointValueTypeInt, "double": pmetric.NumberDataPointValueTypeDouble}[kind.ValueType],
+				p.ValueType(), name)
+		}
+		switch m.Type() {
+		case pmetric.MetricTypeSum:
+			require.NotNil(t, want.Sum, name)
+			assert.Equal(t, want.Sum.Monotonic, m.Sum().IsMonotonic(), name)
+			assert.Equal(t, want.Sum.Temporality, strings.ToLower(m.Sum().AggregationTemporality().String()), name)
+		case pmetric.MetricTypeGauge:
+			assert.NotNil(t, want.Gauge, name)
+		case pmetric.MetricTypeHistogram:
+			require.NotNil(t, want.Histogram, name)
+			check(m.Histogram().DataPoints().At(0).Attributes())
+			assert.Equal(t, want.Histogram.Temporality, strings.ToLower(m.Histogram().AggregationTemporality().String()), name)
+		}
+	})
+	for name, m := range d.Metrics {
+		assert.True(t, emitted[name], "%s is declared but never emitted", name)
+		for _, a := range m.Attributes {
+			assert.Contains(t, d.Attributes, a, name)
+		}
+	}
+	for name := range d.Attributes {
+		assert.True(t, attributes[name], "attribute %s is declared but on no point", name)
+	}
+}
+
+// TestTelemetryMetadata holds the receiver's own instruments to metadata.yaml, both ways.
+func TestTelemetryMetadata(t *testing.T) {
+	d := readDeclared(t)
+	tel := componenttest.NewTelemetry()
+	defer func() { require.NoError(t, tel.Shutdown(t.Context())) }()
+	instruments, err := metadata.NewTelemetry(tel.NewTelemetrySettings())
+	require.NoError(t, err)
+	instruments.Connections.Add(t.Context(), 1)
+	instruments.ConnectionsAccepted.Add(t.Context(), 1)
+	instruments.ConnectionsRefused.Add(t.Context(), 1)
+	instruments.Sessions.Add(t.Context(), 1)
+	instruments.SessionsTakenOver.Add(t.Context(), 1)
+	instruments.ProtocolErrors.Add(t.Context(), 1)
+	instruments.Frames.Add(t.Context(), 1)
+	instruments.ReceivedBytes.Add(t.Context(), 1)
+	instruments.DumpErrors.Add(t.Context(), 1)
+
+	var got metricdata.ResourceMetrics
+	require.NoError(t, tel.Reader.Collect(t.Context(), &got))
+	require.Len(t, got.ScopeMetrics, 1)
+	assert.Len(t, got.ScopeMetrics[0].Metrics, len(d.Telemetry.Metrics))
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		want, ok := d.Telemetry.Metrics[strings.TrimPrefix(m.Name, "otelcol_")]
+		require.True(t, ok, "%s is not declared", m.Name)
+		assert.Equal(t, want.Unit, m.Unit, m.Name)
+		assert.Equal(t, want.Description, m.Description, m.Name)
+		assert.Equal(t, want.Sum.Monotonic, m.Data.(metricdata.Sum[int64]).IsMonotonic, m.Name)
+	}
+}

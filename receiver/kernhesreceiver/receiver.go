@@ -1,0 +1,389 @@
+package kernhesreceiver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+)
+
+// A kernhesReceiver listens for engines and exports what their accounts say.
+type kernhesReceiver struct {
+	cfg       *Config
+	set       receiver.Settings
+	next      consumer.Metrics
+	obs       *receiverhelper.ObsReport
+	telemetry *metadata.Telemetry
+	newEngine func(wire.Hello) engine
+	begun     time.Time
+
+	table    *table
+	dump     *dump // nil: none
+	listener net.Listener
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+
+	dumpDown atomic.Bool // the dump could not be written the last time
+
+	exporting sync.Mutex
+	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
+	names     instances
+}
+
+// maxLast bounds the final numbers that wait for a consumer.
+const maxLast = 256
+
+func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics, newEngine func(wire.Hello) engine) (*kernhesReceiver, error) {
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID: set.ID, Transport: string(cfg.Transport), LongLivedCtx: true, ReceiverCreateSettings: set,
+	})
+	if err != nil {
+		return nil, err
+	}
+	telemetry, err := metadata.NewTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &kernhesReceiver{
+		cfg: cfg, set: set, next: next, obs: obs, telemetry: telemetry, newEngine: newEngine,
+		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
+	}, nil
+}
+
+// Start opens the dump and the endpoint.
+func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
+	r.begun = time.Now()
+	if r.cfg.Dump != "" {
+		d, past, err := openDump(r.cfg.Dump)
+		if err != nil {
+			return err
+		}
+		r.dump = d
+		for id, p := range past {
+			r.table.remember(id, p)
+		}
+	}
+	listener, err := listen(ctx, r.cfg)
+	if err != nil {
+		return errors.Join(err, r.closeDump())
+	}
+	r.listener = listener
+	running, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.running.Go(func() { r.accept(running) })
+	r.running.Go(func() { r.every(running, r.cfg.CollectionInterval, r.export) })
+	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
+	r.running.Go(func() { r.every(running, max(r.cfg.ReconnectTimeout/4, time.Millisecond), r.sweep) })
+	return nil
+}
+
+// Shutdown closes everything and exports once more. Sessions are not ended: their engines keep what was not acknowledged.
+func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
+	if r.stop == nil {
+		return nil
+	}
+	r.stop()
+	r.stop = nil
+	err := r.listener.Close()
+	r.mu.Lock()
+	for c := range r.conns {
+		_ = c.Close()
+	}
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() { r.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return errors.Join(err, ctx.Err())
+	}
+	r.export(ctx)
+	return errors.Join(err, r.closeDump())
+}
+
+func (r *kernhesReceiver) closeDump() error {
+	if r.dump == nil {
+		return nil
+	}
+	err := r.dump.close()
+	r.dump = nil
+	return err
+}
+
+// every calls f until the context ends.
+func (r *kernhesReceiver) every(ctx context.Context, interval time.Duration, f func(context.Context)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// accept serves each connection in a goroutine of its own.
+func (r *kernhesReceiver) accept(ctx context.Context) {
+	for {
+		conn, err := r.listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of file descriptors, mostly: others may be freed meanwhile.
+			r.set.Logger.Error("accept", zap.Error(err))
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if !r.admit(ctx, conn) {
+			_ = conn.Close()
+			r.countRefused(ctx, "connections")
+			continue
+		}
+		r.telemetry.ConnectionsAccepted.Add(ctx, 1)
+		r.running.Go(func() {
+			r.telemetry.Connections.Add(ctx, 1)
+			defer r.telemetry.Connections.Add(ctx, -1)
+			defer r.dismiss(conn)
+			l := &link{r: r, conn: conn, log: r.set.Logger.With(zap.Stringer("peer", conn.RemoteAddr()))}
+			l.serve(ctx)
+		})
+	}
+}
+
+// admit counts a connection against max_connections.
+func (r *kernhesReceiver) admit(ctx context.Context, c net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.conns) >= r.cfg.MaxConnections || ctx.Err() != nil {
+		return false
+	}
+	r.conns[c] = struct{}{}
+	return true
+}
+
+func (r *kernhesReceiver) dismiss(c net.Conn) {
+	_ = c.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.conns, c)
+}
+
+func (r *kernhesReceiver) countRefused(ctx context.Context, reason string) {
+	r.telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
+}
+
+// dumped says when the dump begins to fail and when it works again, and counts the lines that were given up.
+func (r *kernhesReceiver) dumped(ctx context.Context, lost int, err error) {
+	if lost > 0 {
+		r.telemetry.DumpErrors.Add(ctx, int64(lost))
+	}
+	if down := err != nil; r.dumpDown.Swap(down) != down {
+		if down {
+			r.set.Logger.Error("nothing is acknowledged until the dump can be written", zap.Error(err))
+		} else {
+			r.set.Logger.Info("the dump can be written again")
+		}
+	}
+}
+
+// attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.
+// It returns nil if there are too many sessions.
+func (r *kernhesReceiver) attach(ctx context.Context, l *link, hello wire.Hello) (*session, error) {
+	for {
+		s, known := r.table.find(hello.Session, func(past remembered) *session {
+			r.telemetry.Sessions.Add(ctx, 1)
+			return newSession(hello.Session, r.newEngine(hello), past)
+		})
+		if s == nil {
+			return nil, nil
+		}
+		s.mu.Lock()
+		if known && s.conn != nil {
+			r.telemetry.SessionsTakenOver.Add(ctx, 1)
+			_ = s.conn.Close()
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.turn:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		s.mu.Lock()
+		if !s.over {
+			s.conn = l.conn
+			s.mu.Unlock()
+			return s, nil
+		}
+		s.mu.Unlock()
+		s.turn <- struct{}{}
+	}
+}
+
+// detach gives the session back when its connection has ended.
+func (r *kernhesReceiver) detach(l *link) {
+	s := l.session
+	s.mu.Lock()
+	s.conn = nil
+	s.left = time.Now()
+	s.mu.Unlock()
+	s.turn <- struct{}{}
+}
+
+// sweep ends the sessions whose engines did not come back.
+func (r *kernhesReceiver) sweep(ctx context.Context) {
+	for _, s := range r.table.all() {
+		select {
+		case <-s.turn:
+		default:
+			continue // connected
+		}
+		s.mu.Lock()
+		gone := !s.over && !s.left.IsZero() && time.Since(s.left) >= r.cfg.ReconnectTimeout
+		s.mu.Unlock()
+		if gone {
+			r.set.Logger.Warn("engine is gone", zap.String("session", sessionName(s.id)))
+			_, _ = r.finish(ctx, s, true) // what went wrong was logged and counted there
+		}
+		s.turn <- struct{}{}
+	}
+}
+
+// finish ends a session and exports its numbers for the last time. It returns the frame that may be acknowledged.
+// The caller has the session's turn.
+func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (uint64, error) {
+	s.mu.Lock()
+	reports, err := s.finish(r.dump, gone)
+	unwritten, frame := len(s.lines), s.acked
+	s.mu.Unlock()
+	r.dumped(ctx, unwritten, err)
+	r.table.end(s, gone)
+	r.telemetry.Sessions.Add(ctx, -1)
+
+	numbers := pmetric.NewMetrics()
+	r.exporting.Lock()
+	r.append(numbers, s, reports, time.Now())
+	delete(r.names, s.id)
+	r.last = append(r.last, numbers)
+	r.last = r.last[max(0, len(r.last)-maxLast):]
+	r.exporting.Unlock()
+	r.export(ctx)
+	return frame, err
+}
+
+// export gives the consumer the numbers of all live sessions, and those of ended ones that it has not had.
+func (r *kernhesReceiver) export(ctx context.Context) {
+	r.exporting.Lock()
+	defer r.exporting.Unlock()
+	for len(r.last) > 0 {
+		if err := r.consume(ctx, r.last[0]); err != nil && !consumererror.IsPermanent(err) {
+			return // the next interval brings them, and newer numbers of the live ones
+		}
+		r.last = r.last[1:]
+	}
+	if err := r.consume(ctx, r.collect(time.Now())); err != nil {
+		r.set.Logger.Debug("metrics were refused; the next interval's include them", zap.Error(err))
+	}
+}
+
+func (r *kernhesReceiver) consume(ctx context.Context, m pmetric.Metrics) error {
+	points := m.DataPointCount()
+	if points == 0 {
+		return nil
+	}
+	ctx = r.obs.StartMetricsOp(ctx)
+	err := r.next.ConsumeMetrics(ctx, m)
+	r.obs.EndMetricsOp(ctx, metadata.Type.String(), points, err)
+	return err
+}
+
+// collect is the numbers of all live sessions. The caller holds exporting.
+func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
+	to := pmetric.NewMetrics()
+	report := receiverReport{since: r.begun}
+	ranks := map[string]uint64{} // live sessions by run and rank
+	for _, s := range r.table.all() {
+		s.mu.Lock()
+		over, connected := s.over, s.conn != nil
+		var reports []rankReport
+		if !over {
+			reports = s.engine.reports()
+		}
+		s.mu.Unlock()
+		switch {
+		case over:
+			continue // finish exports it
+		case connected:
+			report.connected++
+		default:
+			report.waiting++
+		}
+		for i := range reports {
+			ranks[reports[i].runRank()]++
+		}
+		r.append(to, s, reports, now)
+	}
+	for _, n := range ranks {
+		if n > 1 {
+			report.conflicts += n
+		}
+	}
+	report.bye, report.gone = r.table.ended()
+	appendReceiver(to, report, r.set.ID.String(), r.set.BuildInfo.Version, now)
+	return to
+}
+
+// append appends a session's ranks. The caller holds exporting.
+func (r *kernhesReceiver) append(to pmetric.Metrics, s *session, reports []rankReport, now time.Time) {
+	for i := range reports {
+		appendRank(to, &reports[i], r.names.of(s.id, &reports[i]), r.set.BuildInfo.Version, now)
+	}
+}
+
+// instances are the names that live sessions have in service.instance.id: for each session, by the name it would have
+// if it were alone.
+type instances map[uint64]map[string]string
+
+// of names a rank of a session run/rank/pid, and adds the session if a live one has that name already: two containers
+// may well both have process 1. A session keeps its name.
+func (n instances) of(id uint64, r *rankReport) string {
+	plain := r.runRank() + "/" + r.info["pid"]
+	if name, ok := n[id][plain]; ok {
+		return name
+	}
+	name := plain
+	for _, names := range n {
+		if names[plain] == plain {
+			name = plain + "/" + sessionName(id)
+		}
+	}
+	if n[id] == nil {
+		n[id] = map[string]string{}
+	}
+	n[id][plain] = name
+	return name
+}

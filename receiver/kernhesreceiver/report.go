@@ -1,0 +1,83 @@
+package kernhesreceiver
+
+// A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
+// metrics and the dump say of it. A process has one for each device that it has used, in order
+// of the devices. Nothing in it changes after it was made.
+type rankReport struct {
+	info   map[string]string // HELLO's pairs as INFO changed them
+	rank   int64
+	device int
+
+	sinceNS     uint64 // unix ns: when the totals began to count
+	nowNS       uint64 // engine's clock at its last heartbeat
+	firstNS     uint64 // first kernel's start; 0: no kernel yet
+	lastNS      uint64 // last kernel's end
+	watermarkNS uint64 // 0: none yet
+	lastStepNS  uint64 // end of the last closed step; 0: none yet
+
+	computeNS, commNS, idleNS, unknownNS uint64 // device time: these add up to watermark − first start
+	overlapNS, copyNS                    uint64
+
+	kernels    uint64            // received
+	became     kernelStates      // what became of them
+	invalid    map[string]uint64 // those of became.Invalid, by reason
+	pending    uint64
+	comm       uint64 // classified as communication
+	called     uint64 // in steps, with a call
+	copies     map[string]uint64
+	launches   launchCounts
+	stepRanges uint64
+	complete   uint64
+	incomplete map[string]uint64 // by reason
+	dropped    map[string]uint64 // by reason
+	readable   bool
+
+	series []seriesReport
+	stats  map[uint32]uint64 // the shim's STATS; only in a process's first report
+}
+
+// kernelStates says what became of kernel records; each is in one of them.
+type kernelStates struct {
+	InSteps   uint64 `json:"in_steps"`
+	Outside   uint64 `json:"outside"`
+	Late      uint64 `json:"late"`
+	Invalid   uint64 `json:"invalid"`
+	Duplicate uint64 `json:"duplicate"`
+}
+
+// sum is all records that something became of.
+func (s kernelStates) sum() uint64 { return s.InSteps + s.Outside + s.Late + s.Invalid + s.Duplicate }
+
+type launchCounts struct {
+	All         uint64 `json:"launches"`
+	Captured    uint64 `json:"captured_launches"`
+	Unfulfilled uint64 `json:"unfulfilled_launches"`
+}
+
+// A seriesReport is the totals of the complete steps of one label set.
+type seriesReport struct {
+	program, batch, kv           string
+	steps                        uint64
+	computeNS, commNS, foreignNS uint64
+	wallNS                       uint64
+	wall                         [len(wallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
+}
+
+// wallBounds are the inclusive upper bounds of kern_step_seconds in ns: two to three a doubling where decode
+// steps lie (2 to 50 ms), coarser outside.
+var wallBounds = [...]uint64{
+	250e3, 500e3, 1e6, 2e6, 3e6, 4e6, 5e6, 6e6, 8e6, 10e6, 12e6, 15e6, 20e6, 25e6, 30e6, 40e6, 50e6,
+	75e6, 100e6, 150e6, 200e6, 300e6, 500e6, 1e9, 2e9, 5e9, 10e9, 30e9,
+}
+
+// addWall counts a complete step of that wall time.
+func (s *seriesReport) addWall(ns uint64) {
+	s.wallNS += ns
+	for i, bound := range wallBounds {
+		if ns <= bound {
+			s.wall[i]++
+			return
+		}
+	}
+	s.wall[len(wallBounds)]++
+}

@@ -1,0 +1,212 @@
+package kernhesreceiver
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+// An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
+type engine interface {
+	frame(f wire.Frame) error // takes one frame; an error ends the connection, not the session
+	received() uint64         // highest numbered frame taken
+	acknowledgeable() uint64  // highest frame of which every record is settled
+	takeLines() []stepLine    // steps that closed since the last call, in order of closing
+	settled()                 // the lines last taken are written
+	loose() loose             // records in frames up to acknowledgeable that are settled without a step
+	end(gone bool)            // the engine said BYE, or is gone: everything open closes
+	ended() bool
+	reports() []rankReport
+}
+
+// A session is one engine process over all its connections.
+//
+//	       connect                    connection ends                reconnect_timeout
+//	new ───────────▶ connected ────────────────────────▶ waiting ─────────────────────▶ ended
+//	                  ▲  │ BYE                              │                             ▲
+//	                  │  └──────────────────────────────────┼─────────────────────────────┘
+//	                  └─────────────────────────────────────┘ reconnect
+type session struct {
+	id   uint64
+	turn chan struct{} // holds one token: whoever has it feeds the engine
+	past remembered    // what the dump, or an earlier life of the session, knows
+
+	mu      sync.Mutex
+	engine  engine
+	conn    net.Conn  // nil: none is connected
+	left    time.Time // when the last connection ended
+	acked   uint64    // highest frame acknowledged, and journaled if there is a dump
+	counted loose     // what the journal has
+	lines   []stepLine
+	over    bool
+}
+
+func newSession(id uint64, e engine, past remembered) *session {
+	s := &session{id: id, turn: make(chan struct{}, 1), engine: e, past: past, acked: past.frame}
+	s.turn <- struct{}{}
+	return s
+}
+
+// maxUnwritten bounds the lines that wait for a dump that cannot be written: at some 600 bytes a line 40 MB.
+const maxUnwritten = 1 << 16
+
+// settle writes the steps that closed and tells the engine. It returns the lines that were given up, or
+// an error if the dump could not be written: then nothing new may be acknowledged. The caller holds mu.
+func (s *session) settle(d *dump) (lost int, err error) {
+	s.lines = append(s.lines, s.engine.takeLines()...)
+	if d == nil {
+		s.lines = s.lines[:0]
+		s.engine.settled()
+		return 0, nil
+	}
+	for len(s.lines) > 0 {
+		line := &s.lines[0]
+		if _, written := s.past.steps[line.ID]; !written {
+			if err := d.write(line); err != nil {
+				if over := len(s.lines) - maxUnwritten; over > 0 {
+					lost = over
+					s.lines = append(s.lines[:0], s.lines[over:]...)
+				}
+				return lost, err
+			}
+		}
+		s.lines = s.lines[1:]
+	}
+	s.engine.settled()
+	return 0, nil
+}
+
+// acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.
+// The caller holds mu.
+func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
+	frame = s.engine.acknowledgeable()
+	if frame <= s.acked || len(s.lines) > 0 {
+		return 0, false, nil
+	}
+	if d != nil {
+		if err := d.write(s.ackLine(frame)); err != nil {
+			return 0, false, err
+		}
+		s.counted = s.engine.loose()
+	}
+	s.acked = frame
+	return frame, true, nil
+}
+
+// ackLine is the journal entry for frame. The caller holds mu.
+func (s *session) ackLine(frame uint64) ackLine {
+	return ackLine{Kind: "ack", Session: sessionName(s.id), Frame: frame, loose: s.engine.loose().less(s.counted)}
+}
+
+// finish ends the session and writes its last lines, one write for all: a kill leaves them all or, at the worst, a session
+// line without its ack line, which is then written again. The caller holds mu.
+func (s *session) finish(d *dump, gone bool) (reports []rankReport, err error) {
+	s.engine.end(gone)
+	_, err = s.settle(d)
+	s.over = true
+	reports = s.engine.reports()
+	if err != nil || d == nil {
+		s.acked = max(s.acked, s.engine.acknowledgeable())
+		return reports, err
+	}
+	frame := max(s.acked, s.engine.acknowledgeable())
+	if err := d.write(append(sessionLines(s.id, reports, how(gone)), s.ackLine(frame))...); err != nil {
+		return reports, err
+	}
+	s.acked, s.counted = frame, s.engine.loose()
+	return reports, nil
+}
+
+// how a session ended, as metrics and the dump say it.
+func how(gone bool) string {
+	if gone {
+		return "gone"
+	}
+	return "bye"
+}
+
+// A table holds the sessions by id.
+type table struct {
+	mu       sync.Mutex
+	limit    int
+	sessions map[uint64]*session
+	past     map[uint64]remembered // of sessions that have ended
+	order    []uint64              // of past, oldest first
+	bye      uint64
+	gone     uint64
+}
+
+// maxPast bounds the ended sessions that are remembered: an engine whose last acknowledgement was lost asks again within seconds.
+const maxPast = 4096
+
+func newTable(limit int) *table {
+	return &table{limit: limit, sessions: map[uint64]*session{}, past: map[uint64]remembered{}}
+}
+
+// remember keeps what is known of an ended session.
+func (t *table) remember(id uint64, r remembered) {
+	if _, ok := t.past[id]; !ok {
+		t.order = append(t.order, id)
+	}
+	t.past[id] = r
+	if len(t.order) > maxPast {
+		delete(t.past, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+// find returns the live session of an id, or makes it by begin. It returns nil if the table is full.
+func (t *table) find(id uint64, begin func(past remembered) *session) (s *session, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[id]; s != nil {
+		return s, true
+	}
+	if len(t.sessions) >= t.limit {
+		return nil, false
+	}
+	s = begin(t.past[id])
+	t.sessions[id] = s
+	return s, false
+}
+
+// saidBye returns the last frame of a session that ended with BYE.
+func (t *table) saidBye(id uint64) (frame uint64, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.past[id]
+	return r.frame, r.bye && t.sessions[id] == nil
+}
+
+// end takes a session that is over out of the table.
+func (t *table) end(s *session, gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sessions, s.id)
+	t.remember(s.id, remembered{frame: s.acked, bye: !gone})
+	if gone {
+		t.gone++
+	} else {
+		t.bye++
+	}
+}
+
+// ended is how many sessions ended in each way.
+func (t *table) ended() (bye, gone uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bye, t.gone
+}
+
+// all is the live sessions.
+func (t *table) all() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]*session, 0, len(t.sessions))
+	for _, s := range t.sessions {
+		all = append(all, s)
+	}
+	return all
+}
