@@ -23,8 +23,8 @@ const (
 	allReduce = "_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE"
 )
 
-// AllToAll is a step of a mixture of experts: two all-to-alls on a stream of their own, the second half hidden under an
-// expert's GEMM (5 of 10 µs).
+// AllToAll is a step of a mixture of experts: two all-to-alls on a stream of their own, the second for 6 of its 10 µs
+// under an expert's GEMM.
 func AllToAll() *Recording {
 	b := NewBuilder()
 	b.Push("step:decode seq=1,seqs=4,tokens=4,kv=4096")

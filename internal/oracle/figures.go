@@ -75,8 +75,8 @@ type copied struct {
 
 func valid(start, end uint64) bool { return start != 0 && end >= start }
 
-func (s *session) kernel(r krec.Record, l *launch, name string, comm func(string) bool) kernel {
-	k := kernel{Kernel: Kernel{Name: name, Start: int64(r.Start()), End: int64(r.End()), Device: r.Device(), Stream: r.Stream(),
+func (s *session) kernel(r krec.Record, l *launch, name string, comm func(string) bool) *kernel {
+	k := &kernel{Kernel: Kernel{Name: name, Start: int64(r.Start()), End: int64(r.End()), Device: r.Device(), Stream: r.Stream(),
 		Comm: comm(name), Step: -1, Invalid: !valid(r.Start(), r.End())}}
 	if l == nil {
 		return k
@@ -109,7 +109,7 @@ func newCopied(r krec.Record) copied {
 }
 
 // devices are those that any record names, ascending.
-func devices(kernels []kernel, copies []copied) []uint32 {
+func devices(kernels []*kernel, copies []copied) []uint32 {
 	seen := map[uint32]bool{}
 	for _, k := range kernels {
 		seen[k.Device] = true
@@ -121,10 +121,10 @@ func devices(kernels []kernel, copies []copied) []uint32 {
 }
 
 // figures works out one device's; complete has the steps that are.
-func figures(device uint32, counts Counts, complete map[*step]bool, all []kernel, copies []copied) *Figures {
+func figures(device uint32, counts Counts, complete map[*step]bool, all []*kernel, copies []copied) *Figures {
 	f := &Figures{Device: device, Counts: counts, Copies: map[string]int{}, Groups: map[string]Group{}, Steps: []Row{},
 		Columns: []string{"text", "kernels", "compute_ns", "comm_ns", "overlap_ns", "wall_ns", "foreign_compute_ns", "complete"}}
-	var kernels []kernel
+	var kernels []*kernel
 	for _, k := range all {
 		switch {
 		case k.Device != device:
@@ -134,7 +134,7 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []kernel
 			kernels = append(kernels, k)
 		}
 	}
-	byStep := map[*step][]kernel{}
+	byStep := map[*step][]*kernel{}
 	for _, k := range kernels {
 		f.Kernels++
 		if k.Comm {
@@ -155,7 +155,7 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []kernel
 	f.First, f.Last, f.Compute, f.Comm, f.Overlap = whole.first, whole.last, whole.compute, whole.comm, whole.overlap
 	f.Idle = f.Last - f.First - f.Compute - f.Comm
 
-	with := intervals(kernels, func(kernel) bool { return true })
+	with := intervals(kernels, func(*kernel) bool { return true })
 	for _, c := range copies {
 		if c.device == device {
 			f.Copies[c.what]++
@@ -176,7 +176,9 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []kernel
 	for i := range f.Steps {
 		r := &f.Steps[i]
 		if i > 0 {
-			others := intervals(kernels, func(k kernel) bool { return !k.Comm && k.Step != r.Order })
+			others := intervals(kernels, func(k *kernel) bool {
+				return !k.Comm && k.Step != r.Order && k.End > latest && k.Start < r.Last
+			})
 			r.Foreign = union(clip(others, latest, r.Last))
 		}
 		latest = max(latest, r.Last)
@@ -190,7 +192,7 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []kernel
 	return f
 }
 
-func row(p *step, complete bool, kernels []kernel) Row {
+func row(p *step, complete bool, kernels []*kernel) Row {
 	m := measure(kernels)
 	r := Row{Order: p.order, Text: p.text, Kernels: len(kernels), Compute: m.compute, Comm: m.comm, Overlap: m.overlap,
 		Wall: m.last - m.first, Complete: complete, First: m.first, Last: m.last}

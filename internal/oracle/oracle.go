@@ -51,7 +51,7 @@ type Kernel struct {
 func Do(r *krec.Recording, comm func(name string) bool) *Work {
 	s := newSession()
 	names := map[uint64]string{}
-	var kernels []kernel
+	var kernels []*kernel
 	var copies []copied
 	for i, f := range r.Frames {
 		switch f := f.(type) {

@@ -9,7 +9,7 @@ import (
 type interval struct{ start, end int64 }
 
 // intervals are those of the kernels that want wants.
-func intervals(kernels []kernel, want func(kernel) bool) []interval {
+func intervals(kernels []*kernel, want func(*kernel) bool) []interval {
 	var all []interval
 	for _, k := range kernels {
 		if want(k) {
@@ -47,7 +47,7 @@ func union(all []interval) int64 {
 type measures struct{ first, last, compute, comm, overlap int64 }
 
 // measure works out the times of valid kernels; all 0 if there are none.
-func measure(kernels []kernel) measures {
+func measure(kernels []*kernel) measures {
 	if len(kernels) == 0 {
 		return measures{}
 	}
@@ -55,8 +55,8 @@ func measure(kernels []kernel) measures {
 	for _, k := range kernels {
 		m.first, m.last = min(m.first, k.Start), max(m.last, k.End)
 	}
-	m.compute = union(intervals(kernels, func(k kernel) bool { return !k.Comm }))
-	m.comm = union(intervals(kernels, func(kernel) bool { return true })) - m.compute
-	m.overlap = union(intervals(kernels, func(k kernel) bool { return k.Comm })) - m.comm
+	m.compute = union(intervals(kernels, func(k *kernel) bool { return !k.Comm }))
+	m.comm = union(intervals(kernels, func(*kernel) bool { return true })) - m.compute
+	m.overlap = union(intervals(kernels, func(k *kernel) bool { return k.Comm })) - m.comm
 	return m
 }
