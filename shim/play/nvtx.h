@@ -1,0 +1,13 @@
+// The process's NVTX: its first call loads the injection library, and ranges go through the slots that it filled.
+#ifndef KERNHES_PLAY_NVTX_H
+#define KERNHES_PLAY_NVTX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Domains are those of the recording: 0 is the default one. Text need not end in a zero.
+void nvtx_domain(uint32_t domain, const char *name, size_t length);
+void nvtx_push(uint32_t domain, const char *text, size_t length);
+void nvtx_pop(uint32_t domain);
+
+#endif
