@@ -26,6 +26,7 @@ type rankReport struct {
 	called     uint64 // in steps, with a call
 	copies     map[string]uint64
 	launches   launchCounts
+	missing    uint64 // records that launches lacked when they were given up
 	stepRanges uint64
 	complete   uint64
 	incomplete map[string]uint64 // by reason

@@ -1,0 +1,331 @@
+// Package cupti joins what CUPTI delivered of one process: kernel records to the launch that
+// made them, and nodes of executable graphs to the call in which they were captured.
+package cupti
+
+import (
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+// Slack is how much earlier than its launch a kernel may seem to start, in ns: GPU and host clocks
+// agree to some 20 µs.
+const Slack = 100_000
+
+// Limits bound a Joiner.
+type Limits struct {
+	Names    int // strings
+	Nodes    int // of graphs
+	Launches int // that wait for records
+	Recent   int // launches kept after their end
+}
+
+// DefaultLimits hold some 150 MB at the worst.
+var DefaultLimits = Limits{Names: 65_536, Nodes: 1 << 21, Launches: 1 << 18, Recent: 1 << 15}
+
+// An Invalid is why a record's timestamps cannot be believed.
+type Invalid uint8
+
+// Reasons of invalid timestamps, and their names.
+const (
+	Zero Invalid = iota
+	Backward
+	TooLong
+	Future
+	invalids
+)
+
+// InvalidNames are the reasons as metrics call them.
+var InvalidNames = [invalids]string{"zero_timestamp", "backward_timestamp", "too_long", "future_timestamp"}
+
+// hour is the longest kernel, and the furthest future, that is believed, in ns.
+const hour = 3600e9
+
+// Counts of launches since the session began.
+type Counts struct{ Launches, Captured, Unfulfilled uint64 }
+
+// A Joiner holds what later records of a process rest on. It is not safe for concurrent use.
+type Joiner struct {
+	Counts  Counts
+	Refused struct{ Nodes uint64 } // what did not fit the limits
+
+	classify func(name string) span.Class
+	limits   Limits
+	names    map[uint32]*Name
+	graphs   map[uint32]*Graph
+
+	nodes     int // in graphs
+	serial    uint64
+	forgotten []*Graph
+
+	launches   map[uint32]*Launch // by correlation id
+	open       []*Launch          // in order of time, those from openHead on
+	recent     []*Launch          // ended, in order of their end, those from recentHead on
+	openHead   int
+	recentHead int
+	waiting    int
+	spare      []*Launch
+	newest     uint64 // latest launch time of which records came, unix ns
+	started    uint64 // latest start of a record that came, unix ns
+}
+
+// New returns a Joiner that classes kernel names by classify.
+func New(limits Limits, classify func(name string) span.Class) *Joiner {
+	return &Joiner{
+		classify: classify, limits: limits,
+		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{},
+	}
+}
+
+// A Run is records in a row of one launch on one device.
+type Run struct {
+	Launch  *Launch // nil: its launch is not known
+	Device  uint16
+	Records []wire.Kernel
+}
+
+// Run takes the longest run off the front of records, of which there must be one.
+func (j *Joiner) Run(records []wire.Kernel) Run {
+	first := &records[0]
+	correlation, device := first.Correlation(), first.Device()
+	n := 1
+	for n < len(records) && records[n].Correlation() == correlation && records[n].Device() == device {
+		n++
+	}
+	l := j.launches[correlation]
+	if l != nil {
+		if start := first.Start(); l.state == captured || start != 0 && start+Slack < l.Time {
+			l = nil // of an earlier use of the correlation id
+		}
+	}
+	return Run{l, device, records[:n]}
+}
+
+// Columns are kernels in the order in which their records came.
+type Columns struct {
+	Spans []span.Span
+	// Refs order the kernels of a step whatever their times: ordinal of the launch << 32 | position
+	// of the node in its graph.
+	Refs   []uint64
+	Called int // those that have a call
+	Comm   int // those of class comm
+}
+
+// An Outcome says what became of the records of a run.
+type Outcome struct {
+	Taken     int
+	Late      int // of a launch that was given up before
+	Duplicate int
+	Invalid   [invalids]int
+	Static    wire.Static // of the last one taken
+	Name      *Name       // of the last one taken
+	Ended     bool        // the launch has all its records now
+}
+
+// Bad is how many records had invalid timestamps.
+func (o *Outcome) Bad() (n int) {
+	for _, k := range o.Invalid {
+		n += k
+	}
+	return n
+}
+
+// Take joins a run and appends what is sound to columns; nil columns say that its step is over, so
+// that what still comes is late. now is the host's time, unix ns.
+func (j *Joiner) Take(r Run, now uint64, to *Columns) (o Outcome) {
+	switch l := r.Launch; {
+	case l == nil:
+		j.takeEach(r, now, to, &o)
+	case l.state == expired:
+		o.Late = len(r.Records)
+	case l.Graph && r.Records[0].Node() != 0:
+		j.takeReplay(r, now, to, &o)
+	case l.Graph:
+		l.got += len(r.Records)
+		j.takeEach(r, now, to, &o)
+	case l.state == done:
+		o.Duplicate = len(r.Records)
+	default:
+		l.got++
+		o.Duplicate = len(r.Records) - 1
+		r.Records = r.Records[:1]
+		j.takeEach(r, now, to, &o)
+		if l.Label != 0 && to != nil {
+			to.Called += o.Taken
+		}
+	}
+	if l := r.Launch; l != nil && l.state == open {
+		j.newest = max(j.newest, l.Time)
+		if l.complete() {
+			j.end(l, done)
+			o.Ended = true
+		}
+	}
+	return o
+}
+
+// takeEach appends records that stand for themselves.
+func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
+	var ref uint64
+	if r.Launch != nil {
+		ref = uint64(r.Launch.Ordinal) << 32
+	}
+	for i := range r.Records {
+		k := &r.Records[i]
+		start, end := k.Start(), k.End()
+		if !sound(start, end, now) {
+			o.Invalid[fault(start, end)]++
+			continue
+		}
+		if to == nil {
+			o.Late++
+			continue
+		}
+		o.Taken++
+		o.Static = k.Static()
+		o.Name = j.Name(k.Name())
+		to.add(span.Make(start, end, o.Name.Class), ref)
+		j.saw(start, end, r.Launch)
+	}
+}
+
+// takeReplay appends records of a graph's nodes. It is the loop that nearly all records go through.
+func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
+	l := r.Launch
+	ref := uint64(l.Ordinal) << 32
+	var g *Graph
+	for i := range r.Records {
+		k := &r.Records[i]
+		node := k.Node()
+		if g == nil || uint32(node>>32) != g.ID {
+			if g = j.replayed(l, uint32(node>>32)); g == nil {
+				o.Duplicate++ // beyond the limits there is nothing to tell it by
+				continue
+			}
+		}
+		p, ok := g.position(uint32(node))
+		if !ok || !g.Nodes[p].kernel {
+			if p, ok = j.unforeseen(g, uint32(node)); !ok {
+				p = len(g.Nodes) + l.got
+			}
+		}
+		if g == l.graph && !l.mark(p) {
+			o.Duplicate++
+			continue
+		}
+		l.got++
+		start, end := k.Start(), k.End()
+		if !sound(start, end, now) {
+			o.Invalid[fault(start, end)]++
+			continue
+		}
+		if to == nil {
+			o.Late++
+			continue
+		}
+		o.Taken++
+		class := span.Compute
+		if p < len(g.Nodes) {
+			n := &g.Nodes[p]
+			if s := k.Static(); s != n.Static {
+				n.Static = s
+				n.Class = j.Name(k.Name()).Class
+				g.Version++
+			}
+			class = n.Class
+			if n.Label != 0 {
+				to.Called++
+			}
+		}
+		to.add(span.Make(start, end, class), ref|uint64(uint32(p)))
+		j.started = max(j.started, start)
+		l.last = max(l.last, end)
+	}
+}
+
+// replayed returns the graph that a record names, and makes it the one that its launch replays.
+func (j *Joiner) replayed(l *Launch, id uint32) *Graph {
+	g := j.graphs[id]
+	if g == nil {
+		g = j.graph(id, true)
+	}
+	if l.graph == nil {
+		l.graph = g
+	} else if l.graph != g {
+		l.graph.guessed = true // nodes of child graphs: the count says nothing
+	}
+	return g
+}
+
+// unforeseen takes a kernel of a node that was not captured in a launch call, or not seen at all.
+func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
+	g.guessed = true
+	p, ok := g.position(low)
+	if !ok {
+		if j.nodes >= j.limits.Nodes {
+			j.Refused.Nodes++
+			return 0, false
+		}
+		j.nodes++
+		g.add(low)
+		p = len(g.Nodes) - 1
+	}
+	g.set(&g.Nodes[p], g.Nodes[p].Label, true)
+	return p, true
+}
+
+// Copy takes a copy record that belongs to a graph launch, which may be all that tells which graph.
+// It returns the launch if that has ended thereby.
+func (j *Joiner) Copy(c *wire.Copy) *Launch {
+	l := j.launches[c.Correlation()]
+	if l == nil || !l.Graph || l.state != open || c.Node() == 0 {
+		return nil
+	}
+	if l.graph == nil {
+		l.graph = j.graphs[uint32(c.Node()>>32)]
+	}
+	if !l.complete() {
+		return nil
+	}
+	j.end(l, done)
+	return l
+}
+
+// Copy appends the time of a copy, if it can be believed. now is the host's time, unix ns.
+func (c *Columns) Copy(r *wire.Copy, now uint64) {
+	if start, end := r.Start(), r.End(); sound(start, end, now) {
+		c.add(span.Make(start, end, span.Copy), 0)
+	}
+}
+
+func (c *Columns) add(s span.Span, ref uint64) {
+	c.Spans = append(c.Spans, s)
+	c.Refs = append(c.Refs, ref)
+	if s.Class() == span.Comm {
+		c.Comm++
+	}
+}
+
+func (j *Joiner) saw(start, end uint64, l *Launch) {
+	j.started = max(j.started, start)
+	if l != nil {
+		l.last = max(l.last, end)
+	}
+}
+
+// sound reports whether a record's times can be believed.
+func sound(start, end, now uint64) bool {
+	return start != 0 && end >= start && end-start <= hour && start <= now+hour && end < span.Limit
+}
+
+// fault says why times that are not sound cannot be believed.
+func fault(start, end uint64) Invalid {
+	switch {
+	case start == 0 || end == 0:
+		return Zero
+	case end < start:
+		return Backward
+	case end-start > hour:
+		return TooLong
+	}
+	return Future
+}

@@ -1,0 +1,237 @@
+package cupti
+
+// How a launch stands.
+const (
+	open     = iota // records are still to come
+	done            // all came
+	captured        // it went into a graph: none will come
+	expired         // given up: those that didn't come count as lost
+)
+
+// A Launch is one launch call of the engine.
+type Launch struct {
+	Time        uint64 // unix ns at which the call was entered
+	Frame       uint64 // that told of it
+	Correlation uint32
+	Graph       bool
+	Label       uint32 // call that an eager launch is of; 0: none
+	Owner       uint64 // step that it was launched in; 0: none
+	Ordinal     uint32 // among the launches of its owner
+
+	state uint8
+	graph *Graph   // that it replays, known from its first record
+	seen  []uint64 // bit set of positions in graph whose record came
+	got   int      // records that came
+	last  uint64   // latest end among them, unix ns
+
+	queued bool // among the open ones of its Joiner
+}
+
+// Captured reports whether the launch went into a graph.
+func (l *Launch) Captured() bool { return l.state == captured }
+
+// Expired reports whether the launch was given up.
+func (l *Launch) Expired() bool { return l.state == expired }
+
+// Expected is how many kernels the launch gives, and whether that is known.
+func (l *Launch) Expected() (int, bool) {
+	if !l.Graph {
+		return 1, true
+	}
+	if l.graph == nil || l.graph.guessed || len(l.graph.Nodes) == 0 {
+		return 0, false
+	}
+	return l.graph.kernels, true
+}
+
+// Missing is how many records never came, as far as that is known: of a launch that gave none, one.
+func (l *Launch) Missing() int {
+	n, known := l.Expected()
+	if !known {
+		n = 1
+	}
+	return max(0, n-l.got)
+}
+
+// Replays is the graph that the launch replays; nil before its first record.
+func (l *Launch) Replays() *Graph { return l.graph }
+
+// complete reports whether all records came, as far as that is known without waiting.
+func (l *Launch) complete() bool {
+	n, known := l.Expected()
+	return known && l.got >= n
+}
+
+// mark notes that the record at a position came; false: it came before.
+func (l *Launch) mark(position int) bool {
+	word, bit := position>>6, uint64(1)<<(position&63)
+	if word >= len(l.seen) {
+		l.grow(word)
+	}
+	if l.seen[word]&bit != 0 {
+		return false
+	}
+	l.seen[word] |= bit
+	return true
+}
+
+func (l *Launch) grow(word int) {
+	for word >= len(l.seen) {
+		l.seen = append(l.seen, 0)
+	}
+}
+
+// Launch takes a launch call. If its correlation id still belongs to one that waits for records,
+// 2^32 API calls ago, that one has ended.
+func (j *Joiner) Launch(l Launch) (now, ended *Launch) {
+	if old := j.launches[l.Correlation]; old != nil && old.state == open {
+		j.end(old, expired)
+		ended = old
+	} else if j.waiting >= j.limits.Launches {
+		if ended = j.oldest(); ended != nil {
+			j.end(ended, expired)
+		}
+	}
+	n := j.fresh()
+	seen := n.seen
+	*n = l
+	n.seen, n.queued = seen, true
+	j.launches[l.Correlation] = n
+	j.open = append(j.open, n)
+	j.waiting++
+	j.Counts.Launches++
+	return n, ended
+}
+
+// Captured takes word that a launch went into a graph; nil if there is no such launch.
+func (j *Joiner) Captured(correlation uint32) *Launch {
+	l := j.launches[correlation]
+	if l == nil || l.state != open {
+		return nil
+	}
+	j.end(l, captured)
+	j.Counts.Captured++
+	return l
+}
+
+// end gives a launch its last state and lets it be forgotten in its turn.
+func (j *Joiner) end(l *Launch, state uint8) {
+	l.state = state
+	j.waiting--
+	if state == expired {
+		j.Counts.Unfulfilled++
+	}
+	j.recent = append(j.recent, l)
+	if len(j.recent)-j.recentHead > j.limits.Recent {
+		j.forget()
+	}
+}
+
+// forget drops the launch that ended first. Launches that ended are kept for a while, so that a
+// record that comes twice or late is known for what it is.
+func (j *Joiner) forget() {
+	l := j.recent[j.recentHead]
+	j.recent[j.recentHead] = nil
+	if j.recentHead++; j.recentHead > j.limits.Recent {
+		n := copy(j.recent, j.recent[j.recentHead:])
+		clear(j.recent[n:])
+		j.recent, j.recentHead = j.recent[:n], 0
+	}
+	if j.launches[l.Correlation] == l {
+		delete(j.launches, l.Correlation)
+	}
+	if l.queued {
+		return // the queue of open launches lets go of it in its turn
+	}
+	clear(l.seen)
+	l.seen = l.seen[:0]
+	l.graph = nil
+	j.spare = append(j.spare, l)
+}
+
+// fresh returns an unused Launch.
+func (j *Joiner) fresh() *Launch {
+	if n := len(j.spare); n > 0 {
+		l := j.spare[n-1]
+		j.spare = j.spare[:n-1]
+		return l
+	}
+	return &Launch{}
+}
+
+// oldest is the launch that has waited longest for records, or nil.
+func (j *Joiner) oldest() *Launch {
+	for j.openHead < len(j.open) {
+		if l := j.open[j.openHead]; l.state == open {
+			return l
+		} else {
+			l.queued = false
+		}
+		j.open[j.openHead] = nil
+		j.openHead++
+	}
+	j.open, j.openHead = j.open[:0], 0
+	return nil
+}
+
+// Oldest is when the longest waiting launch was made, unix ns, and in which frame; false if none waits.
+func (j *Joiner) Oldest() (time, frame uint64, ok bool) {
+	l := j.oldest()
+	if l == nil {
+		return 0, 0, false
+	}
+	return l.Time, l.Frame, true
+}
+
+// waitingLaunches calls f with each launch that waits for records, oldest first.
+func (j *Joiner) waitingLaunches(f func(*Launch)) {
+	for _, l := range j.open[j.openHead:] {
+		if l.state == open {
+			f(l)
+		}
+	}
+}
+
+// Flushed takes a completed flush that began at t, unix ns, and calls ended with each launch that
+// thereby ends. A launch whose number of kernels is not known ends when nothing more can be waiting
+// for it: a flush began after its last record ended, and a later launch has records or a second went
+// by. A launch without its records is given up timeout after it was made, once records of kernels
+// that started after that have come: while a kernel hangs, nothing comes, and nothing is lost. With
+// nothing to tell by, it is given up after six timeouts.
+func (j *Joiner) Flushed(t, timeout uint64, ended func(*Launch)) {
+	j.waitingLaunches(func(l *Launch) {
+		_, known := l.Expected()
+		switch {
+		case !known && l.got > 0 && t > l.last && (j.newest > l.Time || t > l.last+1e9):
+			j.end(l, done)
+		case t > l.Time+timeout && j.started > l.Time+timeout, t > l.Time+6*timeout:
+			j.end(l, expired)
+		default:
+			return
+		}
+		ended(l)
+	})
+	j.compact()
+}
+
+// End gives up every launch that waits, and calls ended with each.
+func (j *Joiner) End(ended func(*Launch)) {
+	j.waitingLaunches(func(l *Launch) {
+		if _, known := l.Expected(); !known && l.got > 0 {
+			j.end(l, done)
+		} else {
+			j.end(l, expired)
+		}
+		ended(l)
+	})
+}
+
+// compact moves the queue of open launches to the front of its array when half of that is behind it.
+func (j *Joiner) compact() {
+	j.oldest()
+	if j.openHead > len(j.open)/2 {
+		n := copy(j.open, j.open[j.openHead:])
+		clear(j.open[n:])
+		j.open, j.openHead = j.open[:n], 0
+	}
+}

@@ -1,0 +1,45 @@
+package cupti
+
+import (
+	"strings"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+// A Name is a string of the session: a kernel's name with its class, or a range's text.
+type Name struct {
+	Text  string
+	Class span.Class
+}
+
+// unknown stands for kernel names that the shim could not give.
+var unknown = &Name{}
+
+// Strings takes a STRINGS body. Ids are given once, so a second text for one is ignored.
+func (j *Joiner) Strings(body []byte) error {
+	return wire.Strings(body, func(id uint32, text []byte) {
+		if j.names[id] != nil || len(j.names) >= j.limits.Names {
+			return
+		}
+		s := strings.ToValidUTF8(string(text), "\uFFFD")
+		j.names[id] = &Name{Text: s, Class: j.classify(s)}
+	})
+}
+
+// Text is the string of an id, and whether it is known.
+func (j *Joiner) Text(id uint32) (string, bool) {
+	n, ok := j.names[id]
+	if !ok {
+		return "", false
+	}
+	return n.Text, true
+}
+
+// Name is the kernel name of an id: empty where it is not known.
+func (j *Joiner) Name(id uint32) *Name {
+	if n, ok := j.names[id]; ok {
+		return n
+	}
+	return unknown
+}

@@ -1,0 +1,176 @@
+// Package device turns the kernels of one device into its device time: compute, exposed
+// communication, idle and unknown, which add up to the nanosecond.
+//
+// Time is accounted up to the watermark: no kernel that is still to come started before it. What the
+// device did after its last kernel is held back for a while, so that a session that ends is accounted
+// up to its last kernel, and a card that stays idle is seen to.
+package device
+
+import (
+	"sort"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+// Time is device time since the first kernel started, in ns. Compute, Comm, Idle and Unknown add up
+// to Watermark − First.
+type Time struct {
+	Compute    uint64 // union of compute kernels
+	Comm       uint64 // what comm kernels add to that
+	Idle       uint64 // the rest, where nothing was lost
+	Unknown    uint64 // the rest, where something was
+	Overlapped uint64 // comm under compute
+	Copy       uint64 // what copies add to the union of kernels
+	First      uint64 // unix ns at which the first kernel started; 0: none yet
+	Watermark  uint64 // unix ns up to which it is accounted
+}
+
+// An Account is the device time of one device. It is not safe for concurrent use.
+type Account struct {
+	Late uint64 // kernels that started before what was accounted when they came
+
+	union   span.Union
+	pending []*run      // not measured yet, in the order in which they came
+	rest    []span.Span // the part not measured yet of runs that were measured in part; in order
+	scratch []span.Span
+
+	first     uint64 // start of the first kernel; 0: none yet
+	watermark uint64 // up to which time is accounted
+	busy      uint64 // union of kernels up to there
+	idle      uint64
+	unknown   uint64
+	lost      uint64 // idle up to here is unknown, unix ns
+
+	foreign foreign
+}
+
+// Add takes the kernels that columns gained from an index on, launched in the step owner (0: none).
+func (a *Account) Add(owner uint64, columns *cupti.Columns, from int) {
+	added := run{owner: owner, columns: columns, from: from, to: len(columns.Spans)}
+	if added.from == added.to {
+		return
+	}
+	added.look()
+	if added.first < a.watermark {
+		a.late(&added)
+		return
+	}
+	if n := len(a.pending); n > 0 && a.pending[n-1].extend(&added) {
+		return
+	}
+	r := &added
+	a.pending = append(a.pending, r)
+	a.foreign.kept = append(a.foreign.kept, r)
+}
+
+// late takes kernels of which some started before the watermark: those are counted and left out. Of
+// a copy that was under way at the watermark, the rest is taken.
+func (a *Account) late(r *run) {
+	on := &cupti.Columns{}
+	for _, s := range r.spans() {
+		switch {
+		case s.Start >= a.watermark:
+			on.Spans = append(on.Spans, s)
+		case s.Class() != span.Copy:
+			a.Late++
+		case s.End() > a.watermark:
+			on.Spans = append(on.Spans, span.Make(a.watermark, s.End(), span.Copy))
+		}
+	}
+	a.Add(r.owner, on, 0)
+}
+
+// Lost makes idle up to t, unix ns, unknown: records were lost that may have lain there.
+func (a *Account) Lost(t uint64) { a.lost = max(a.lost, t) }
+
+// Advance accounts time up to a watermark, unix ns. Time after the last kernel is accounted only
+// when the watermark is more than hold ns past that.
+func (a *Account) Advance(watermark, hold uint64) {
+	a.measure(watermark)
+	if end := a.union.Kernels.End; watermark > end && watermark-end <= hold {
+		watermark = end
+	}
+	a.account(watermark)
+}
+
+// Finish accounts time up to the end of the last kernel.
+func (a *Account) Finish() {
+	a.measure(span.Limit)
+	a.account(a.union.Kernels.End)
+}
+
+// Time is what has been accounted.
+func (a *Account) Time() Time {
+	w := a.watermark
+	compute, kernels := a.union.Compute.At(w), a.union.Kernels.At(w)
+	return Time{
+		Compute: compute, Comm: kernels - compute, Idle: a.idle, Unknown: a.unknown,
+		Overlapped: a.union.Comm.At(w) - (kernels - compute), Copy: a.union.Any.At(w) - kernels,
+		First: a.first, Watermark: w,
+	}
+}
+
+func (a *Account) account(to uint64) {
+	if a.first == 0 || to <= a.watermark {
+		return
+	}
+	if a.watermark < a.lost && a.lost < to {
+		a.account(a.lost)
+	}
+	busy := a.union.Kernels.At(to)
+	idle := to - a.watermark - (busy - a.busy)
+	if a.watermark < a.lost {
+		a.unknown += idle
+	} else {
+		a.idle += idle
+	}
+	a.busy, a.watermark = busy, to
+}
+
+// measure takes the kernels that start before a time into the unions, in order of start. Nearly
+// always whole runs do, one after the other; else everything that waits is sorted.
+func (a *Account) measure(before uint64) {
+	n, reached := 0, uint64(0)
+	if len(a.rest) == 0 {
+		for n < len(a.pending) && a.pending[n].follows(reached) && a.pending[n].latest < before {
+			a.take(a.pending[n].spans())
+			reached = a.pending[n].latest
+			n++
+		}
+	}
+	left := a.pending[n:]
+	mixed := len(a.rest) > 0 && a.rest[0].Start < before
+	for _, r := range left {
+		mixed = mixed || r.first < before
+	}
+	if mixed {
+		a.scratch = append(a.scratch[:0], a.rest...)
+		for _, r := range left {
+			a.scratch = append(a.scratch, r.spans()...)
+		}
+		if !span.Sorted(a.scratch) {
+			span.Sort(a.scratch)
+		}
+		k := sort.Search(len(a.scratch), func(i int) bool { return a.scratch[i].Start >= before })
+		a.take(a.scratch[:k])
+		a.rest = append(a.rest[:0], a.scratch[k:]...)
+		left = nil
+	}
+	kept := copy(a.pending, left)
+	clear(a.pending[kept:])
+	a.pending = a.pending[:kept]
+}
+
+// take measures spans; time begins with the first kernel among them.
+func (a *Account) take(spans []span.Span) {
+	for a.first == 0 && len(spans) > 0 {
+		if spans[0].Class() != span.Copy {
+			a.first, a.watermark = spans[0].Start, spans[0].Start
+			a.union.Any.End = a.first
+			break
+		}
+		spans = spans[1:]
+	}
+	a.union.Add(spans)
+}

@@ -1,0 +1,135 @@
+package ranges
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Step is what a range's text says of the step that it is.
+type Step struct {
+	Text    string
+	Program string
+	Vars    string // pairs without seq, rank, kv and group, in name order: "seqs=1,tokens=512"
+	Rank    string // empty: the text does not say
+	Group   string
+	Seq     int64 // valid if HasSeq
+	Seqs    int64 // 0: not given; so are Tokens and KV
+	Tokens  int64
+	KV      int64
+	HasSeq  bool
+}
+
+// A Pattern says which texts of which domain are steps.
+type Pattern struct {
+	Domain string         // name of the NVTX domain; empty: the default domain
+	Match  *regexp.Regexp // with named groups of Groups; nil: the built-in form "step:PROGRAM k=v,…"
+}
+
+// Groups are the named groups that a pattern's expression may have. Program is the one it must have.
+var Groups = []string{"program", "seq", "rank", "seqs", "tokens", "kv", "group"}
+
+// Default is the pattern of a session whose configuration gives none.
+var Default = []Pattern{{}}
+
+// CheckGroups reports what is wrong with a pattern's named groups.
+func CheckGroups(re *regexp.Regexp) error {
+	program := false
+	for _, name := range re.SubexpNames() {
+		program = program || name == "program"
+		if name != "" && !slices.Contains(Groups, name) {
+			return fmt.Errorf("group %q: want one of %s", name, strings.Join(Groups, ", "))
+		}
+	}
+	if !program {
+		return fmt.Errorf("no group named program")
+	}
+	return nil
+}
+
+// parse reads a text by the pattern; false: it is no step.
+func (p *Pattern) parse(text string) (s Step, ok bool) {
+	if p.Match == nil {
+		return parseBuiltin(text)
+	}
+	m := p.Match.FindStringSubmatch(text)
+	if m == nil {
+		return s, false
+	}
+	s.Text = text
+	var vars []pair
+	for i, name := range p.Match.SubexpNames() {
+		if name == "program" {
+			s.Program = m[i]
+		} else if name != "" && m[i] != "" {
+			vars = append(vars, pair{name, m[i]})
+		}
+	}
+	s.take(vars)
+	return s, s.Program != ""
+}
+
+const builtin = "step:"
+
+func parseBuiltin(text string) (s Step, ok bool) {
+	rest, ok := strings.CutPrefix(text, builtin)
+	if !ok {
+		return s, false
+	}
+	program, pairs, _ := strings.Cut(rest, " ")
+	s.Text, s.Program = text, program
+	var vars []pair
+	for kv := range strings.SplitSeq(pairs, ",") {
+		if k, v, ok := strings.Cut(strings.TrimSpace(kv), "="); ok {
+			vars = append(vars, pair{k, v})
+		}
+	}
+	s.take(vars)
+	return s, program != ""
+}
+
+type pair struct{ name, value string }
+
+// take sorts pairs into the fields that they are, and the rest into Vars.
+func (s *Step) take(pairs []pair) {
+	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.name, b.name) })
+	var vars strings.Builder
+	for _, p := range pairs {
+		switch p.name {
+		case "seq":
+			n, err := strconv.ParseInt(p.value, 10, 64)
+			s.Seq, s.HasSeq = n, err == nil && n >= 0
+			continue
+		case "rank":
+			s.Rank = p.value
+			continue
+		case "kv":
+			s.KV = count(p.value)
+			continue
+		case "group":
+			s.Group = p.value
+			continue
+		case "seqs":
+			s.Seqs = count(p.value)
+		case "tokens":
+			s.Tokens = count(p.value)
+		}
+		if vars.Len() > 0 {
+			vars.WriteByte(',')
+		}
+		vars.WriteString(p.name + "=" + p.value)
+	}
+	s.Vars = vars.String()
+}
+
+// count reads a number of things; 0 for what is none.
+func count(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}

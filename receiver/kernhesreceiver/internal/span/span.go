@@ -1,0 +1,99 @@
+// Package span is time on a device: spans of kernels and copies, and the length of their unions.
+package span
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A Class says what a span's time counts as.
+type Class uint8
+
+// Classes of spans. Two bits hold one.
+const (
+	Compute Class = 0
+	Comm    Class = 1
+	Copy    Class = 2 // copies and memsets
+	Spin    Class = 3 // a kernel that only waits for the host: idle
+)
+
+func (c Class) String() string { return [...]string{"compute", "comm", "copy", "spin"}[c&3] }
+
+// A Span is one record's time on the device. Times are unix ns below 2^62, which lasts until 2116:
+// so the class lies in the low bits of the end, and a span is 16 bytes.
+type Span struct{ Start, end uint64 }
+
+// Limit is the first time that does not fit a Span.
+const Limit = 1 << 62
+
+// Make returns the span from start to end, both below Limit, start <= end.
+func Make(start, end uint64, c Class) Span { return Span{start, end<<2 | uint64(c&3)} }
+
+func (s Span) End() uint64  { return s.end >> 2 }
+func (s Span) Class() Class { return Class(s.end & 3) }
+
+// Sorted reports whether spans are in order of start.
+func Sorted(spans []Span) bool {
+	for i := 1; i < len(spans); i++ {
+		if spans[i].Start < spans[i-1].Start {
+			return false
+		}
+	}
+	return true
+}
+
+// Sort orders spans by start.
+func Sort(spans []Span) {
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+}
+
+// A Cover measures a union of spans that come in order of start.
+type Cover struct {
+	Sum uint64 // ns
+	End uint64 // unix ns up to which it is measured
+}
+
+// Add takes start to end into the union.
+func (c *Cover) Add(start, end uint64) {
+	if end > c.End {
+		if start < c.End {
+			start = c.End
+		}
+		c.Sum += end - start
+		c.End = end
+	}
+}
+
+// At is the length of the union before t, if all spans that start before t have been added
+// and no other.
+func (c *Cover) At(t uint64) uint64 {
+	if c.End > t {
+		return c.Sum - (c.End - t)
+	}
+	return c.Sum
+}
+
+// A Union measures the spans of a device or of a step by class.
+type Union struct {
+	Compute, Comm Cover // each class alone
+	Kernels       Cover // both
+	Any           Cover // and copies
+}
+
+// Add takes spans, which must be in order of start, also after those added before.
+func (u *Union) Add(spans []Span) {
+	for _, s := range spans {
+		end := s.End()
+		switch s.Class() {
+		case Compute:
+			u.Compute.Add(s.Start, end)
+			u.Kernels.Add(s.Start, end)
+		case Comm:
+			u.Comm.Add(s.Start, end)
+			u.Kernels.Add(s.Start, end)
+		case Spin:
+			continue
+		}
+		u.Any.Add(s.Start, end)
+	}
+}

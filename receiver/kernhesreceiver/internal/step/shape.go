@@ -1,0 +1,171 @@
+package step
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+// A Position is what is known of the kernel at one place of a step without its times.
+type Position struct {
+	Call   string // label; empty: none
+	Name   string // as CUPTI gave it; empty: not known
+	Class  span.Class
+	Static wire.Static // stream, grid, block
+	Launch uint32      // ordinal of its launch in the step
+	Node   uint32      // position in the graph that the launch replayed
+}
+
+// A Shape is the positions of a step, in order of launch and then of the graph's nodes. Steps that
+// issue the same kernels share one; it never changes.
+type Shape struct {
+	Hash      uint64 // of all positions; the same for the same content everywhere
+	Positions []Position
+}
+
+// MaxShapes and MaxShapeBytes bound a Table.
+const (
+	MaxShapes     = 4096
+	MaxShapeBytes = 64 << 20
+)
+
+// A Table interns shapes for all sessions. It is safe for concurrent use.
+type Table struct {
+	mu     sync.Mutex
+	shapes map[uint64]*Shape
+	order  []*Shape // by age
+	bytes  int
+}
+
+// NewTable returns an empty table.
+func NewTable() *Table { return &Table{shapes: map[uint64]*Shape{}} }
+
+// intern returns the shape of positions, which it keeps; the oldest shapes go when there is no room.
+func (t *Table) intern(positions []Position) *Shape {
+	s := &Shape{hash(positions), positions}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.shapes[s.Hash]; old != nil {
+		return old
+	}
+	for len(t.order) > 0 && (len(t.order) >= MaxShapes || t.bytes+s.size() > MaxShapeBytes) {
+		t.bytes -= t.order[0].size()
+		delete(t.shapes, t.order[0].Hash)
+		t.order = t.order[1:]
+	}
+	t.shapes[s.Hash] = s
+	t.order = append(t.order, s)
+	t.bytes += s.size()
+	return s
+}
+
+// size is the memory of a shape in bytes; its texts are its session's.
+func (s *Shape) size() int { return 128 * len(s.Positions) }
+
+func hash(positions []Position) uint64 {
+	h := xxhash.New()
+	var b [32]byte
+	for i := range positions {
+		p := &positions[i]
+		_, _ = h.WriteString(p.Call)
+		_, _ = h.WriteString("\x00")
+		_, _ = h.WriteString(p.Name)
+		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.Class)<<8)
+		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
+		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
+		binary.LittleEndian.PutUint64(b[24:], uint64(p.Launch)<<32|uint64(p.Node))
+		_, _ = h.Write(b[:])
+	}
+	return h.Sum64()
+}
+
+// A part is the kernels of one launch in a step.
+type part struct {
+	ordinal uint32
+	label   uint32       // of an eager launch
+	static  wire.Static  // of an eager launch
+	graph   *cupti.Graph // that was replayed
+	n       int          // kernels
+}
+
+// recipes remembers the shapes of one session by what its steps are made of, so that a step that
+// repeats costs a look-up and not its positions.
+type recipes struct {
+	known map[uint64]*Shape
+	b     []byte
+}
+
+// key hashes parts; two steps of one session with equal keys have the same shape.
+func (r *recipes) key(parts []part) uint64 {
+	b := r.b[:0]
+	le := binary.LittleEndian
+	for i := range parts {
+		p := &parts[i]
+		b = le.AppendUint32(b, p.ordinal)
+		if p.graph != nil {
+			b = le.AppendUint64(b, p.graph.Serial)
+			b = le.AppendUint32(b, p.graph.Version)
+			b = le.AppendUint64(b, uint64(p.n))
+			continue
+		}
+		b = le.AppendUint32(b, p.label)
+		b = le.AppendUint64(b, p.static[0])
+		b = le.AppendUint64(b, p.static[1])
+		b = le.AppendUint64(b, p.static[2])
+	}
+	r.b = b
+	return xxhash.Sum64(b)
+}
+
+// shape returns the shape of a step whose refs are in order.
+func (a *Assembler) shape(s *Step) *Shape {
+	whole := true
+	for i := range s.parts {
+		p := &s.parts[i]
+		whole = whole && (p.graph == nil || p.n == p.graph.Kernels())
+	}
+	key := a.recipes.key(s.parts)
+	if whole {
+		if sh := a.recipes.known[key]; sh != nil && len(sh.Positions) == len(s.Refs) {
+			return sh
+		}
+	}
+	sh := a.table.intern(a.positions(s))
+	if whole {
+		if len(a.recipes.known) >= MaxShapes {
+			clear(a.recipes.known)
+		}
+		a.recipes.known[key] = sh
+	}
+	return sh
+}
+
+// positions works out what each kernel of a step is.
+func (a *Assembler) positions(s *Step) []Position {
+	positions := make([]Position, len(s.Refs))
+	for i, ref := range s.Refs {
+		launch, node := uint32(ref>>32), uint32(ref)
+		pos := Position{Launch: launch, Node: node, Class: s.Spans[i].Class()}
+		k, ok := slices.BinarySearchFunc(s.parts, launch, func(p part, l uint32) int { return int(p.ordinal) - int(l) })
+		if ok {
+			p := &s.parts[k]
+			pos.Static = p.static
+			label := p.label
+			if p.graph != nil {
+				if n := p.graph.Node(node); n != nil {
+					pos.Static, label = n.Static, n.Label
+				}
+			}
+			pos.Name = a.names(pos.Static.Name())
+			pos.Call = a.calls(label)
+		}
+		positions[i] = pos
+	}
+	return positions
+}

@@ -1,0 +1,373 @@
+// Package step gathers launched kernels into the steps in whose ranges they were launched, and says
+// when a step is closed.
+//
+//	         range ends                    last record comes
+//	open ────────────────▶ ended, waiting ──────────────────▶ closed ──▶ final
+//	 │                        │ a launch is given up             ▲       (device time has passed it,
+//	 └── timeout by the       └──────────────────────────────────┤        earlier steps are closed)
+//	     watermark ──────────────────────────────────────────────┘
+package step
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+// Why a step is incomplete, as metrics say it.
+const (
+	MissingRecords = "missing_records"   // a launch was given up
+	RangeOpen      = "range_open"        // no end of its range came
+	BadTimestamps  = "invalid_timestamp" // a record had times that cannot be believed
+	TooLarge       = "too_large"         // more kernels than a step may have
+	EngineGone     = "engine_gone"       // the engine ended without bye
+)
+
+// MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
+const MaxKernels = 1 << 20
+
+// A Step is what one step did on one device.
+type Step struct {
+	ranges.Step
+	ID     ranges.ID
+	Thread uint32
+	Begun  uint64 // unix ns of its range's push
+	Frame  uint64 // in which that came
+	Number int64  // among the steps of its session, from 1
+	Device uint16
+
+	cupti.Columns        // in order of launch and node once the step is closed
+	Shape         *Shape // of those kernels
+
+	First, Last uint64 // unix ns: first start, last end
+	Compute     uint64 // ns: union of compute kernels
+	ExposedComm uint64 // ns: what comm kernels add to that
+	Overlap     uint64 // ns: comm under compute
+	Idle        uint64 // ns: Wall less the union of both
+	Foreign     uint64 // ns: compute of others since the latest end of an earlier step
+	Reason      string // why it is incomplete; empty: it is complete
+
+	recorded  cupti.Columns // as it came: what device time reads
+	parts     []part
+	unordered bool // refs have to be sorted
+}
+
+// Wall is first start to last end, ns.
+func (s *Step) Wall() uint64 { return s.Last - s.First }
+
+// Complete reports whether each launch of the step has its records.
+func (s *Step) Complete() bool { return s.Reason == "" }
+
+// Recorded are the step's kernels in the order in which they came.
+func (s *Step) Recorded() *cupti.Columns { return &s.recorded }
+
+// An issue is one step range on all devices that it launched to.
+type issue struct {
+	info       ranges.Step
+	id         ranges.ID
+	thread     uint32
+	begun      uint64
+	frame      uint64
+	number     int64
+	ended      bool
+	waiting    int // launches without all their records
+	launches   uint32
+	lastLaunch uint64
+	reason     string
+	devices    []*Step
+}
+
+// An Assembler holds the open steps of a process. It is not safe for concurrent use.
+type Assembler struct {
+	Empty uint64 // steps closed without a kernel
+
+	table   *Table
+	names   func(id uint32) string
+	calls   func(label uint32) string
+	recipes recipes
+
+	issues map[ranges.ID]*issue
+	order  []*issue // in order of their ranges' push; closed ones are nil
+	number int64
+	sizes  map[string]int // kernels of the last step of a program: what to make room for
+}
+
+// NewAssembler returns an Assembler that interns shapes in table; names and calls give the texts of
+// string ids and call labels.
+func NewAssembler(table *Table, names, calls func(uint32) string) *Assembler {
+	return &Assembler{
+		table: table, names: names, calls: calls, recipes: recipes{known: map[uint64]*Shape{}},
+		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
+	}
+}
+
+// Open begins a step.
+func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, frame uint64) {
+	a.number++
+	is := &issue{info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, lastLaunch: time}
+	a.issues[id] = is
+	a.order = append(a.order, is)
+}
+
+// Ended takes the end of a step's range.
+func (a *Assembler) Ended(id ranges.ID) {
+	if is := a.issues[id]; is != nil {
+		is.ended = true
+	}
+}
+
+// Launched takes a launch in a step and returns its ordinal there.
+func (a *Assembler) Launched(id ranges.ID, time uint64) (ordinal uint32, ok bool) {
+	is := a.issues[id]
+	if is == nil {
+		return 0, false
+	}
+	is.waiting++
+	is.lastLaunch = max(is.lastLaunch, time)
+	ordinal = is.launches
+	is.launches++
+	return ordinal, true
+}
+
+// LaunchEnded takes the end of a launch: all its records came, or it went into a graph, or was given up.
+func (a *Assembler) LaunchEnded(l *cupti.Launch) {
+	is := a.issues[l.Owner]
+	if is == nil {
+		return
+	}
+	is.waiting--
+	if l.Expired() && is.reason == "" {
+		is.reason = MissingRecords
+	}
+}
+
+// Step is the open step's part on a device, or nil if the step is not open.
+func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
+	is := a.issues[id]
+	if is == nil {
+		return nil
+	}
+	for _, s := range is.devices {
+		if s.Device == device {
+			return s
+		}
+	}
+	s := &Step{Step: is.info, ID: id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Device: device}
+	if n := a.sizes[is.info.Program]; n > 0 {
+		s.recorded.Spans = make([]span.Span, 0, n)
+		s.recorded.Refs = make([]uint64, 0, n)
+	}
+	is.devices = append(is.devices, s)
+	return s
+}
+
+// Took notes what was appended to a step's recorded columns from index from on.
+func (a *Assembler) Took(s *Step, l *cupti.Launch, from int, o *cupti.Outcome) {
+	is := a.issues[s.ID]
+	if o.Bad() > 0 && is.reason == "" {
+		is.reason = BadTimestamps
+	}
+	if o.Taken == 0 {
+		return
+	}
+	for i, ref := range s.recorded.Refs[from:] {
+		k := from + i
+		if k > 0 && ref < s.recorded.Refs[k-1] {
+			s.unordered = true
+		}
+		sp := &s.recorded.Spans[k]
+		if k == 0 || sp.Start < s.First {
+			s.First = sp.Start
+		}
+		s.Last = max(s.Last, sp.End())
+	}
+	if n := len(s.parts); n > 0 && s.parts[n-1].ordinal == l.Ordinal {
+		s.parts[n-1].n += o.Taken
+		return
+	}
+	p := part{ordinal: l.Ordinal, n: o.Taken, graph: l.Replays()}
+	if p.graph == nil {
+		p.label, p.static = l.Label, o.Static
+	}
+	s.parts = append(s.parts, p)
+}
+
+// Held is the first frame that an open step rests on; false if none is open.
+func (a *Assembler) Held() (frame uint64, ok bool) {
+	a.trim()
+	for _, is := range a.order {
+		if is != nil && (!ok || is.frame < frame) {
+			frame, ok = is.frame, true
+		}
+	}
+	return frame, ok
+}
+
+// trim lets go of closed issues at the front.
+func (a *Assembler) trim() {
+	for len(a.order) > 0 && a.order[0] == nil {
+		a.order = a.order[1:]
+	}
+}
+
+// Earlier is the latest end among open steps whose first kernel on a device started before first;
+// false if there is none.
+func (a *Assembler) Earlier(device uint16, first uint64) (end uint64, ok bool) {
+	for _, is := range a.order {
+		if is == nil {
+			continue
+		}
+		for _, s := range is.devices {
+			if s.Device == device && len(s.recorded.Spans) > 0 && s.First < first {
+				end, ok = max(end, s.Last), true
+			}
+		}
+	}
+	return end, ok
+}
+
+// Pending is how many kernels on a device are in open steps.
+func (a *Assembler) Pending(device uint16) (n int) {
+	for _, is := range a.order {
+		if is == nil {
+			continue
+		}
+		for _, s := range is.devices {
+			if s.Device == device {
+				n += len(s.recorded.Spans)
+			}
+		}
+	}
+	return n
+}
+
+// Any reports whether an open step has kernels on a device.
+func (a *Assembler) Any(device uint16) bool {
+	_, ok := a.Earlier(device, span.Limit)
+	return ok
+}
+
+// Close returns the steps that are closed at a watermark: those whose range ended and whose launches
+// have their records, and, incomplete, those whose last launch lies timeout before it.
+func (a *Assembler) Close(watermark, timeout uint64) (closed []*Step, abandoned []ranges.ID) {
+	for i, is := range a.order {
+		if is == nil {
+			continue
+		}
+		large := false
+		for _, s := range is.devices {
+			large = large || len(s.recorded.Spans) >= MaxKernels
+		}
+		switch {
+		case is.ended && is.waiting <= 0:
+		case large:
+			is.fail(TooLarge)
+		case watermark > is.lastLaunch+timeout:
+			is.fail(RangeOpen)
+		default:
+			continue
+		}
+		if !is.ended {
+			abandoned = append(abandoned, is.id)
+		}
+		closed = a.close(closed, i)
+	}
+	a.trim()
+	return closed, abandoned
+}
+
+// CloseAll returns all that is open. Those that still wait for records are incomplete for the reason
+// waiting, the others whose range did not end for the reason open.
+func (a *Assembler) CloseAll(waiting, open string) (closed []*Step) {
+	for i, is := range a.order {
+		if is == nil {
+			continue
+		}
+		if is.waiting > 0 {
+			is.fail(waiting)
+		} else if !is.ended {
+			is.fail(open)
+		}
+		closed = a.close(closed, i)
+	}
+	a.order = nil
+	return closed
+}
+
+func (is *issue) fail(reason string) {
+	if is.reason == "" {
+		is.reason = reason
+	}
+}
+
+// close works out the steps of the issue at an index.
+func (a *Assembler) close(closed []*Step, i int) []*Step {
+	is := a.order[i]
+	a.order[i] = nil
+	delete(a.issues, is.id)
+	if len(is.devices) == 0 {
+		a.Empty++
+	}
+	for _, s := range is.devices {
+		if len(s.recorded.Spans) == 0 && is.reason == "" {
+			a.Empty++
+			continue
+		}
+		s.Reason = is.reason
+		a.finish(s)
+		closed = append(closed, s)
+	}
+	return closed
+}
+
+// finish puts a closed step's kernels in order and measures them.
+func (a *Assembler) finish(s *Step) {
+	if len(a.sizes) < MaxShapes {
+		a.sizes[s.Program] = len(s.recorded.Spans)
+	}
+	s.Columns = s.recorded
+	if s.unordered {
+		s.order()
+	}
+	s.Shape = a.shape(s)
+
+	byStart := s.recorded.Spans
+	if !span.Sorted(byStart) {
+		byStart = slices.Clone(byStart)
+		span.Sort(byStart)
+	}
+	var u span.Union
+	u.Add(byStart)
+	s.Compute = u.Compute.Sum
+	s.ExposedComm = u.Kernels.Sum - u.Compute.Sum
+	s.Overlap = u.Comm.Sum - s.ExposedComm
+	s.Idle = s.Wall() - u.Kernels.Sum
+}
+
+// order sorts the columns by launch and node.
+func (s *Step) order() {
+	index := make([]int, len(s.Refs))
+	for i := range index {
+		index[i] = i
+	}
+	refs := s.recorded.Refs
+	slices.SortFunc(index, func(a, b int) int { return cmp.Compare(refs[a], refs[b]) })
+	s.Spans = make([]span.Span, len(index))
+	s.Refs = make([]uint64, len(index))
+	for to, from := range index {
+		s.Spans[to], s.Refs[to] = s.recorded.Spans[from], refs[from]
+	}
+	slices.SortStableFunc(s.parts, func(a, b part) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	merged := s.parts[:0]
+	for _, p := range s.parts {
+		if n := len(merged); n > 0 && merged[n-1].ordinal == p.ordinal {
+			merged[n-1].n += p.n
+			continue
+		}
+		merged = append(merged, p)
+	}
+	s.parts = merged
+}

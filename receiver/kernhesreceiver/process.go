@@ -1,0 +1,274 @@
+package kernhesreceiver
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// A process is the account of one engine process: it hands each frame through the rooms. It is an
+// engine, and not safe for concurrent use.
+type process struct {
+	set     *processSettings
+	session uint64
+	info    map[string]string
+	since   uint64 // unix ns
+
+	names  *cupti.Joiner
+	ranges *ranges.Tracker
+	steps  *step.Assembler
+
+	devices   []*deviceState // in order of their ids
+	graphMode graphMode
+
+	got       uint64 // highest numbered frame taken
+	base      wire.Base
+	begun     bool   // a numbered frame, or the base of the snapshot, was taken
+	unsure    bool   // frames or events are missing: steps cannot be counted like on other ranks
+	now       uint64 // engine's clock, unix ns
+	monotonic uint64
+	watermark uint64
+	loss      bool   // a loss was told of since the last flush
+	lossUntil uint64 // unix ns: it lies before this
+	readable  bool
+	over      bool
+
+	dropped map[string]uint64
+	missing uint64 // records that launches lacked when they were given up
+	stats   map[uint32]uint64
+	lines   []stepLine
+	unsent  uint64 // least frame of steps taken and not settled; 0: none
+	sum     loose
+	ledger  []entry
+	counted loose // at the last acknowledgeable frame
+}
+
+// An entry of the ledger is what was settled without a step once a frame had been taken.
+type entry struct {
+	frame uint64
+	sum   loose
+}
+
+// processSettings are what all processes of a receiver share.
+type processSettings struct {
+	log         *zap.Logger
+	stepTimeout uint64 // ns
+	patterns    []ranges.Pattern
+	calls       []string
+	buckets     buckets
+	maxSeries   int
+	lines       bool // the dump wants steps
+	shapes      *step.Table
+	rules       classify.Rules
+}
+
+// newEngines returns what begins the account of a process.
+func newEngines(log *zap.Logger, cfg *Config) func(wire.Hello) engine {
+	set := &processSettings{
+		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
+		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, lines: cfg.Dump != "",
+		shapes: step.NewTable(), rules: classify.Builtin,
+	}
+	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
+}
+
+func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
+	p := &process{
+		set: set, session: hello.Session, info: hello.Info, since: uint64(now.UnixNano()),
+		names:   cupti.New(cupti.DefaultLimits, set.rules.Class),
+		ranges:  ranges.New(set.patterns, set.calls),
+		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
+	}
+	p.steps = step.NewAssembler(set.shapes,
+		func(id uint32) string { return p.names.Name(id).Text }, p.ranges.Text)
+	return p
+}
+
+// A deviceState is one device that the process uses.
+type deviceState struct {
+	id      uint16
+	rank    int64
+	ranked  bool
+	account device.Account
+	outside *cupti.Columns // of the kernels that belong to no step
+	copying *cupti.Columns
+	closed  []*step.Step // not final yet, in order of their first start
+
+	kernels  uint64
+	inSteps  uint64
+	sum      loose // of this device alone
+	invalid  map[string]uint64
+	comm     uint64
+	called   uint64
+	last     uint64 // latest end of a kernel, unix ns
+	copies   map[string]uint64
+	complete uint64
+	failed   map[string]uint64 // incomplete steps by reason
+	lastStep uint64            // end of the last step that became final, unix ns
+	series   map[seriesKey]*seriesReport
+}
+
+// device returns the state of a device, making it if need be.
+func (p *process) device(id uint16) *deviceState {
+	i, ok := slices.BinarySearchFunc(p.devices, id, func(d *deviceState, id uint16) int { return cmp.Compare(d.id, id) })
+	if !ok {
+		p.devices = slices.Insert(p.devices, i, &deviceState{
+			id: id, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
+			copies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
+		})
+		if p.loss {
+			p.devices[i].account.Lost(p.lossUntil)
+		}
+	}
+	return p.devices[i]
+}
+
+// received is the highest numbered frame taken.
+func (p *process) received() uint64 { return p.got }
+
+// ended reports whether the account is closed.
+func (p *process) ended() bool { return p.over }
+
+// frame takes one frame.
+func (p *process) frame(f wire.Frame) error {
+	switch {
+	case f.Kind == wire.KindBase:
+		return p.begin(f.Body)
+	case f.Pinned():
+		if p.begun {
+			return nil // the state that it gives is known
+		}
+	case f.Number != 0 && f.Number <= p.got:
+		return nil
+	case f.Number > p.got+1:
+		p.gap()
+	}
+	if err := p.take(f); err != nil {
+		return err
+	}
+	if f.Number != 0 {
+		p.begun = true
+		p.got = f.Number
+		p.note()
+	}
+	return nil
+}
+
+// begin takes the end of the snapshot: numbered frames go on from there.
+func (p *process) begin(body []byte) error {
+	base, err := wire.ParseBase(body)
+	if err != nil || p.begun {
+		return err
+	}
+	p.begun = true
+	p.base = base
+	p.got = base.Number
+	p.unsure = base.Number > 0
+	return nil
+}
+
+// gap takes note that frames are missing: LOST says what they held.
+func (p *process) gap() {
+	p.unsure = true
+	p.lost(p.now)
+}
+
+// take hands a frame to the rooms.
+func (p *process) take(f wire.Frame) error {
+	switch f.Kind {
+	case wire.KindInfo:
+		info, err := wire.ParseInfo(f.Body)
+		if err != nil {
+			return err
+		}
+		if len(p.info) < 4*wire.MaxPairs {
+			maps.Copy(p.info, info)
+		}
+		return nil
+	case wire.KindStrings:
+		return p.names.Strings(f.Body)
+	case wire.KindEvents:
+		return wire.Events(f.Body, func(e wire.Event) { p.event(e, f) })
+	case wire.KindKernels:
+		return p.kernels(f.Body)
+	case wire.KindCopies:
+		return p.copies(f.Body)
+	case wire.KindFlushed:
+		return p.flushed(f.Body)
+	case wire.KindLost:
+		return p.lostRecords(f.Body)
+	case wire.KindStats:
+		return wire.Stats(f.Body, func(key uint32, value uint64) {
+			if key <= wire.StatBufferRequests {
+				p.stats[key] = value
+			}
+		})
+	case wire.KindBye:
+		_, err := wire.ParseBye(f.Body)
+		return err
+	}
+	return nil // manifests and clocks are for later; unknown kinds are skipped
+}
+
+// note writes the ledger after a frame.
+func (p *process) note() {
+	if n := len(p.ledger); n > 0 && p.ledger[n-1].sum == p.sum {
+		return
+	} else if n == 0 && p.counted == p.sum {
+		return
+	}
+	p.ledger = append(p.ledger, entry{p.got, p.sum})
+}
+
+// acknowledgeable is the frame before the first on which something open rests.
+func (p *process) acknowledgeable() uint64 {
+	frame := p.got
+	hold := func(first uint64) { frame = min(frame, max(first, 1)-1) }
+	if f, ok := p.steps.Held(); ok {
+		hold(f)
+	}
+	if _, f, ok := p.names.Oldest(); ok {
+		hold(f)
+	}
+	for _, d := range p.devices {
+		for _, s := range d.closed {
+			hold(s.Frame)
+		}
+	}
+	if p.unsent != 0 {
+		hold(p.unsent)
+	}
+	return frame
+}
+
+// loose counts what was settled without a step in the frames up to the acknowledgeable one.
+func (p *process) loose() loose {
+	frame := p.acknowledgeable()
+	n := 0
+	for n < len(p.ledger) && p.ledger[n].frame <= frame {
+		p.counted = p.ledger[n].sum
+		n++
+	}
+	p.ledger = slices.Delete(p.ledger, 0, n)
+	return p.counted
+}
+
+// takeLines returns the steps that became final since the last call.
+func (p *process) takeLines() []stepLine {
+	lines := p.lines
+	p.lines = nil
+	return lines
+}
+
+// settled tells that the lines last taken are written.
+func (p *process) settled() { p.unsent = 0 }

@@ -1,0 +1,278 @@
+package kernhesreceiver
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+)
+
+// A graphMode watches a session that shows no step: from some launches and seconds on, each of its
+// graph launches is a step, until a range is one.
+type graphMode struct {
+	on       bool
+	off      bool // a range was a step
+	first    uint64
+	launches int
+	next     ranges.ID
+}
+
+const (
+	graphModeLaunches = 1000
+	graphModeTime     = 10e9    // ns
+	graphModeIDs      = 1 << 62 // its steps' ids are above those of ranges
+)
+
+// launched counts a launch at a time, unix ns, and reports whether graph launches are steps.
+func (g *graphMode) launched(time uint64) bool {
+	if g.off {
+		return false
+	}
+	if g.launches == 0 {
+		g.first = time
+	}
+	g.launches++
+	g.on = g.on || g.launches > graphModeLaunches && time > g.first+graphModeTime
+	return g.on
+}
+
+// event takes one event of a frame.
+func (p *process) event(e wire.Event, f wire.Frame) {
+	if t := e.Time(); t != 0 {
+		p.now = t
+	}
+	thread := e.Thread()
+	switch e.Kind() {
+	case wire.EventPush:
+		p.push(e, f)
+	case wire.EventPop:
+		p.rangesEnded(p.ranges.Pop(thread, e.Domain(), e.Depth())...)
+	case wire.EventStart:
+		if id, s := p.ranges.Start(e.Range(), e.Domain(), p.text(e)); id != 0 {
+			p.open(id, s, e, f)
+		}
+	case wire.EventEnd:
+		p.rangesEnded(p.ranges.End(e.Range()))
+	case wire.EventLaunch:
+		p.launch(e, f)
+	case wire.EventCaptured:
+		if l := p.names.Captured(e.Correlation()); l != nil {
+			p.steps.LaunchEnded(l)
+		}
+	case wire.EventNodeCreated:
+		p.names.NodeCreated(e.Node(), e.InLaunch(), p.ranges.Call(thread))
+	case wire.EventNodeCloned:
+		p.names.NodeCloned(e.Node(), e.Clone())
+	case wire.EventGraphForgotten:
+		p.names.GraphForgotten(e.Graph())
+	case wire.EventNodeForgotten:
+		p.names.NodeForgotten(e.Node())
+	case wire.EventDomain:
+		_, text := e.Text()
+		p.ranges.Domain(e.Domain(), strings.ToValidUTF8(string(text), "\uFFFD"))
+	}
+}
+
+// text is the text of a PUSH or START.
+func (p *process) text(e wire.Event) string {
+	id, text := e.Text()
+	if id != 0 {
+		return p.names.Name(id).Text
+	}
+	return string(text)
+}
+
+func (p *process) push(e wire.Event, f wire.Frame) {
+	if e.Thread() == wire.ThreadLabels && f.Pinned() {
+		p.ranges.PushLabel(e.Thread(), e.Domain(), p.text(e))
+		return
+	}
+	id, s, ended := p.ranges.Push(e.Thread(), e.Domain(), p.text(e), e.Depth())
+	p.rangesEnded(ended...)
+	if id != 0 {
+		p.open(id, s, e, f)
+	}
+}
+
+// open begins the step of a range.
+func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) {
+	p.graphMode.off, p.graphMode.on = true, false
+	frame := f.Number
+	if f.Pinned() {
+		frame = 1 // it was open before the snapshot: nothing after that is settled before it closes
+	}
+	p.steps.Open(id, s, e.Thread(), e.Time(), frame)
+}
+
+func (p *process) rangesEnded(ids ...ranges.ID) {
+	for _, id := range ids {
+		p.steps.Ended(id)
+	}
+}
+
+// launch takes a launch call.
+func (p *process) launch(e wire.Event, f wire.Frame) {
+	l := cupti.Launch{
+		Time: e.Time(), Frame: f.Number, Correlation: e.Correlation(), Graph: e.GraphLaunch(),
+		Owner: p.ranges.Step(e.Thread()), Label: p.ranges.Call(e.Thread()),
+	}
+	graphStep := p.graphMode.launched(l.Time) && l.Graph && l.Owner == 0
+	if graphStep {
+		p.graphMode.next++
+		l.Owner = graphModeIDs + p.graphMode.next
+		p.steps.Open(l.Owner, ranges.Step{Text: "graph", Program: "graph"}, e.Thread(), l.Time, f.Number)
+	}
+	if l.Owner != 0 {
+		var ok bool
+		if l.Ordinal, ok = p.steps.Launched(l.Owner, l.Time); !ok {
+			l.Owner = 0 // its step was given up before
+		}
+	}
+	if graphStep {
+		p.steps.Ended(l.Owner)
+	}
+	if _, ended := p.names.Launch(l); ended != nil {
+		p.launchEnded(ended)
+		p.lost(l.Time)
+	}
+}
+
+// launchEnded takes the end of a launch, in its step and in the count of records that never came.
+func (p *process) launchEnded(l *cupti.Launch) {
+	p.steps.LaunchEnded(l)
+	if l.Expired() {
+		p.missing += uint64(l.Missing())
+	}
+}
+
+// kernels takes kernel records.
+func (p *process) kernels(body []byte) error {
+	records, err := wire.Kernels(body)
+	if err != nil {
+		return err
+	}
+	for len(records) > 0 {
+		run := p.names.Run(records)
+		p.run(run)
+		records = records[len(run.Records):]
+	}
+	return nil
+}
+
+// run takes the records of one launch on one device.
+func (p *process) run(r cupti.Run) {
+	d := p.device(r.Device)
+	l := r.Launch
+	again := l == nil && p.settledBefore(r.Records[0].Correlation())
+	owner := ranges.ID(0)
+	to := d.columns()
+	if l != nil && l.Owner != 0 {
+		owner = l.Owner
+		to = nil
+		if s := p.steps.Step(owner, d.id); s != nil {
+			to = s.Recorded()
+		}
+	}
+	from := 0
+	if to != nil {
+		from = len(to.Spans)
+	}
+	called, comm := 0, 0
+	if to != nil {
+		called, comm = to.Called, to.Comm
+	}
+	o := p.names.Take(r, p.clock(), to)
+
+	d.kernels += uint64(len(r.Records))
+	p.count(d, loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())})
+	for i, n := range o.Invalid {
+		if n > 0 {
+			d.invalid[cupti.InvalidNames[i]] += uint64(n)
+		}
+	}
+	if to != nil {
+		d.comm += uint64(to.Comm - comm)
+		for _, s := range to.Spans[from:] {
+			d.last = max(d.last, s.End())
+		}
+		before := d.account.Late
+		d.account.Add(owner, to, from)
+		switch late := d.account.Late - before; {
+		case owner != 0:
+			d.called += uint64(to.Called - called)
+			p.steps.Took(p.steps.Step(owner, d.id), l, from, &o)
+		case again:
+			d.sum.Duplicate += uint64(o.Taken)
+		default:
+			p.count(d, loose{Outside: uint64(o.Taken) - late, Late: late})
+		}
+	}
+	if o.Ended {
+		p.launchEnded(l)
+	}
+}
+
+// count adds what is settled without a step to the device's and to the session's sum.
+func (p *process) count(d *deviceState, l loose) {
+	d.sum.add(l)
+	p.sum.add(l)
+}
+
+// clock is the engine's time, for judging timestamps by.
+func (p *process) clock() uint64 {
+	if p.now == 0 {
+		return p.since
+	}
+	return p.now
+}
+
+// settledBefore reports whether a record whose launch is not known was launched before the snapshot:
+// then an earlier collector had its launch and settled it. Correlation ids ascend modulo 2^32.
+func (p *process) settledBefore(correlation uint32) bool {
+	return p.base.Launches && int32(correlation-p.base.Correlation) <= 0
+}
+
+// outsideRun is how many kernels outside any step share their columns.
+const outsideRun = 4096
+
+// columns is where kernels outside any step go.
+func (d *deviceState) columns() *cupti.Columns {
+	if len(d.outside.Spans) >= outsideRun {
+		d.outside = &cupti.Columns{}
+	}
+	return d.outside
+}
+
+// copies takes copy and memset records.
+func (p *process) copies(body []byte) error {
+	records, err := wire.Copies(body)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		c := &records[i]
+		d := p.device(c.Device())
+		d.copies[copyName(c)]++
+		p.sum.Copies++
+		if len(d.copying.Spans) >= outsideRun {
+			d.copying = &cupti.Columns{}
+		}
+		from := len(d.copying.Spans)
+		d.copying.Copy(c, p.clock())
+		d.account.Add(0, d.copying, from)
+		if l := p.names.Copy(c); l != nil {
+			p.launchEnded(l)
+		}
+	}
+	return nil
+}
+
+// copyName is what a copy is counted as.
+func copyName(c *wire.Copy) string {
+	if c.Kind() == wire.CopyMemset {
+		return "memset"
+	}
+	return "copy kind " + strconv.Itoa(int(c.CopyKind()))
+}

@@ -1,0 +1,165 @@
+package kernhesreceiver
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// rankOf is the rank of a device: what step texts say, else the process's rank plus the device's
+// place among those of the process that are known when it is first asked for, else the GPU's index
+// on the host.
+func (p *process) rankOf(d *deviceState) int64 {
+	if d.ranked {
+		return d.rank
+	}
+	d.ranked = true
+	if base, err := strconv.ParseInt(p.info["rank"], 10, 64); err == nil {
+		d.rank = base + int64(slices.Index(p.devices, d))
+	} else {
+		d.rank = hostIndex(p.info["visible_devices"], d.id)
+	}
+	return d.rank
+}
+
+// hostIndex is the index of a process's device on its host by what CUDA_VISIBLE_DEVICES said; the
+// device's own where that says nothing, or names GPUs by their UUIDs.
+func hostIndex(visible string, id uint16) int64 {
+	if list := strings.Split(visible, ","); int(id) < len(list) {
+		if n, err := strconv.ParseInt(strings.TrimSpace(list[id]), 10, 64); err == nil {
+			return n
+		}
+	}
+	return int64(id)
+}
+
+// givenRank is the rank that a step's text gives.
+func givenRank(s *step.Step) (int64, bool) {
+	rank, err := strconv.ParseInt(s.Rank, 10, 64)
+	return rank, err == nil
+}
+
+// reports copies the totals of each device; those of the process as a whole are in the first.
+func (p *process) reports() []rankReport {
+	if len(p.devices) == 0 {
+		p.device(0)
+	}
+	reports := make([]rankReport, len(p.devices))
+	for i, d := range p.devices {
+		reports[i] = p.report(d)
+	}
+	first := &reports[0]
+	c := p.names.Counts
+	first.launches = launchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled}
+	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)
+	first.dropped = maps.Clone(p.dropped)
+	first.missing = p.missing
+	first.stats = maps.Clone(p.stats)
+	return reports
+}
+
+func (p *process) report(d *deviceState) rankReport {
+	t := d.account.Time()
+	pending := p.steps.Pending(d.id)
+	for _, s := range d.closed {
+		pending += len(s.Spans)
+	}
+	r := rankReport{
+		info: maps.Clone(p.info), rank: p.rankOf(d), device: int(d.id),
+		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
+		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
+		overlapNS: t.Overlapped, copyNS: t.Copy,
+		kernels: d.kernels, pending: uint64(pending), comm: d.comm, called: d.called,
+		became: kernelStates{
+			InSteps: d.inSteps, Outside: d.sum.Outside, Late: d.sum.Late, Invalid: d.sum.Invalid, Duplicate: d.sum.Duplicate,
+		},
+		invalid: maps.Clone(d.invalid), copies: maps.Clone(d.copies),
+		complete: d.complete, incomplete: maps.Clone(d.failed), readable: p.readable,
+	}
+	for _, s := range d.series {
+		r.series = append(r.series, *s)
+	}
+	slices.SortFunc(r.series, func(a, b seriesReport) int {
+		return cmp.Or(cmp.Compare(a.program, b.program), cmp.Compare(a.batch, b.batch), cmp.Compare(a.kv, b.kv))
+	})
+	return r
+}
+
+// A seriesKey is the labels of a step's metrics.
+type seriesKey struct{ program, batch, kv string }
+
+// overflow is the label set of what came when all others were taken.
+var overflow = seriesKey{"other", "other", "other"}
+
+// maxProgram is the longest program name that is a label, in bytes.
+const maxProgram = 64
+
+// seriesOf is the series that a step counts in.
+func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
+	seqs := max(s.Seqs, 1)
+	tokens := cmp.Or(s.Tokens, s.Seqs)
+	key := seriesKey{s.Program, p.set.buckets.batch.label(tokens), p.set.buckets.kv.label((s.KV + seqs - 1) / seqs)}
+	if len(key.program) > maxProgram {
+		key.program = strings.ToValidUTF8(key.program[:maxProgram], "")
+	}
+	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
+		key = overflow
+	}
+	r := d.series[key]
+	if r == nil {
+		r = &seriesReport{program: key.program, batch: key.batch, kv: key.kv}
+		d.series[key] = r
+	}
+	return r
+}
+
+// add counts a complete step.
+func (s *seriesReport) add(t *step.Step) {
+	s.steps++
+	s.computeNS += t.Compute
+	s.commNS += t.ExposedComm
+	s.foreignNS += t.Foreign
+	s.addWall(t.Wall())
+}
+
+// add adds o.
+func (l *loose) add(o loose) {
+	l.Outside += o.Outside
+	l.Late += o.Late
+	l.Invalid += o.Invalid
+	l.Duplicate += o.Duplicate
+	l.Copies += o.Copies
+}
+
+// buckets are the edges of the labels batch and kv.
+type buckets struct{ batch, kv bucketing }
+
+// A bucketing is inclusive upper bounds in ascending order, with their texts.
+type bucketing struct {
+	edges []int64
+	texts []string
+}
+
+func newBuckets(batch, kv []int64) buckets { return buckets{newBucketing(batch), newBucketing(kv)} }
+
+func newBucketing(edges []int64) bucketing {
+	b := bucketing{edges: edges}
+	for _, e := range edges {
+		b.texts = append(b.texts, strconv.FormatInt(e, 10))
+	}
+	b.texts = append(b.texts, "+Inf")
+	return b
+}
+
+// label is the bucket of n: `unknown` for 0, which stands for what was not given.
+func (b *bucketing) label(n int64) string {
+	if n == 0 {
+		return "unknown"
+	}
+	i, _ := slices.BinarySearch(b.edges, n)
+	return b.texts[i]
+}

@@ -1,0 +1,200 @@
+package kernhesreceiver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// flushed takes a heartbeat: the watermark advances, and with it device time and steps.
+func (p *process) flushed(body []byte) error {
+	f, err := wire.ParseFlushed(body)
+	if err != nil {
+		return err
+	}
+	if f.Now < p.now && p.now-f.Now > cupti.Slack && f.Monotonic > p.monotonic {
+		p.lost(p.now) // the clock was set back: what ran meanwhile cannot be placed
+	}
+	p.now, p.monotonic, p.readable = f.Now, f.Monotonic, f.Readable
+	if f.Flushed == 0 {
+		return nil
+	}
+	p.names.Flushed(f.Flushed, p.set.stepTimeout, func(l *cupti.Launch) {
+		p.launchEnded(l)
+		if l.Expired() {
+			p.lost(f.Flushed)
+		}
+	})
+	if p.loss && f.Flushed >= p.lossUntil {
+		for _, d := range p.devices {
+			d.account.Lost(f.Flushed)
+		}
+		p.loss = false
+	}
+	w := f.Flushed
+	if oldest, _, ok := p.names.Oldest(); ok {
+		w = min(w, oldest)
+	}
+	p.advance(max(w, cupti.Slack) - cupti.Slack)
+	return nil
+}
+
+// lost takes note of a loss before a time, unix ns: idle is unknown up to the next flush after that.
+func (p *process) lost(until uint64) {
+	p.loss = true
+	p.lossUntil = max(p.lossUntil, until)
+	for _, d := range p.devices {
+		d.account.Lost(p.lossUntil)
+	}
+}
+
+// lostRecords takes a loss that the shim saw.
+func (p *process) lostRecords(body []byte) error {
+	l, err := wire.ParseLost(body)
+	if err != nil {
+		return err
+	}
+	reason, ok := wire.LostReasons[l.Reason]
+	if !ok {
+		reason = "other"
+	}
+	p.dropped[reason] += l.Count
+	if l.What == wire.LostEvents {
+		p.unsure = true
+	}
+	p.lost(min(cmp.Or(l.To, p.now), p.clock()+3600e9))
+	return nil
+}
+
+// advance moves the watermark, unix ns; it never goes back.
+func (p *process) advance(watermark uint64) {
+	p.watermark = max(p.watermark, watermark)
+	closed, abandoned := p.steps.Close(p.watermark, p.set.stepTimeout)
+	for _, id := range abandoned {
+		p.ranges.Close(id)
+	}
+	p.closed(closed)
+	for _, d := range p.devices {
+		d.account.Advance(p.watermark, p.set.stepTimeout)
+		p.finalize(d, false)
+		d.account.Settle(p.watermark, len(d.closed) > 0 || p.steps.Any(d.id))
+	}
+}
+
+// closed lets closed steps wait until they are final, in order of their first start.
+func (p *process) closed(steps []*step.Step) {
+	for _, s := range steps {
+		d := p.device(s.Device)
+		d.closed = append(d.closed, s)
+	}
+	for _, d := range p.devices {
+		slices.SortStableFunc(d.closed, func(a, b *step.Step) int {
+			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Number, b.Number))
+		})
+	}
+}
+
+// finalize settles the steps whose foreign compute can be known: the watermark has passed them, and
+// steps that began earlier are closed, or do not close for a timeout.
+func (p *process) finalize(d *deviceState, all bool) {
+	n := 0
+	for ; n < len(d.closed); n++ {
+		s := d.closed[n]
+		earlier, open := p.steps.Earlier(d.id, s.First)
+		if !all && (s.Last > p.watermark || open && p.watermark < s.Last+p.set.stepTimeout) {
+			break
+		}
+		if len(s.Spans) > 0 {
+			s.Foreign = d.account.Foreign(s.ID, s.Last, earlier)
+		}
+		p.final(d, s)
+	}
+	d.closed = slices.Delete(d.closed, 0, n)
+}
+
+// final counts a step.
+func (p *process) final(d *deviceState, s *step.Step) {
+	if rank, ok := givenRank(s); ok && !d.ranked {
+		d.rank, d.ranked = rank, true
+	}
+	d.inSteps += uint64(len(s.Spans))
+	d.lastStep = max(d.lastStep, s.Last)
+	if s.Complete() {
+		d.complete++
+		p.seriesOf(d, s).add(s)
+	} else {
+		d.failed[s.Reason]++
+	}
+	if p.set.lines {
+		p.lines = append(p.lines, p.line(d, s))
+		if p.unsent == 0 || s.Frame < p.unsent {
+			p.unsent = s.Frame
+		}
+	}
+}
+
+// seq is the step's number, and whether it means the same on other ranks.
+func (p *process) seq(s *step.Step) (seq uint64, pairs bool) {
+	switch {
+	case s.HasSeq:
+		return uint64(s.Seq), true
+	case p.unsure:
+		// In no rank's range of numbers, and not another session's.
+		return 1<<62 | (p.session<<20|uint64(s.Number))&(1<<62-1), false
+	}
+	return uint64(s.Number), true
+}
+
+// line is a step as the dump has it.
+func (p *process) line(d *deviceState, s *step.Step) stepLine {
+	rank, ok := givenRank(s)
+	if !ok {
+		rank = p.rankOf(d)
+	}
+	seq, pairs := p.seq(s)
+	return stepLine{
+		Kind: "step", Run: p.info["run"], Session: sessionName(p.session),
+		ID: fmt.Sprintf("%d/%d/%d", s.Begun, s.Thread, s.Device), Rank: rank, Device: int(s.Device),
+		Seq: seq, Pairs: pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
+		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called),
+		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
+		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
+		StartNS: s.First, EndNS: s.Last, Frame: p.got,
+	}
+}
+
+// end closes what is open: the engine said BYE, or is gone.
+func (p *process) end(gone bool) {
+	if p.over {
+		return
+	}
+	p.over = true
+	waiting, open := step.MissingRecords, step.RangeOpen
+	if gone {
+		waiting, open = step.EngineGone, step.EngineGone
+	}
+	var lost uint64
+	p.names.End(func(l *cupti.Launch) {
+		p.launchEnded(l)
+		if l.Expired() {
+			lost += uint64(l.Missing())
+		}
+	})
+	if lost > 0 && gone {
+		p.dropped["engine_gone"] += lost
+	}
+	if lost > 0 || p.loss {
+		p.lost(span.Limit)
+	}
+	p.watermark = span.Limit
+	p.closed(p.steps.CloseAll(waiting, open))
+	for _, d := range p.devices {
+		d.account.Finish()
+		p.finalize(d, true)
+	}
+}
