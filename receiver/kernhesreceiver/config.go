@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,12 +13,14 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/confignet"
 	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
 // Config is what a user may say of the receiver. Each field's comment gives its default.
 type Config struct {
-	// Endpoint and Transport: where engines connect. `endpoint` may carry the transport: unix:///path or
-	// tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
+	// Endpoint and Transport: where engines connect. `endpoint` may carry the transport: unix:///path,
+	// unix://folder/below/the/working/directory or tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
 	confignet.AddrConfig `mapstructure:",squash"`
 
 	// SocketMode is the permission of the unix socket, octal. Default: "0660".
@@ -73,14 +73,11 @@ type PatternConfig struct {
 	// Domain is the NVTX domain's name. Default: "", the default domain.
 	Domain string `mapstructure:"domain"`
 
-	// Match is a regular expression with any of the named groups program, seq, rank, seqs, tokens, kv, group.
+	// Match is a regular expression with the named group program, and any of seq, rank, seqs, tokens, kv, group.
 	Match string `mapstructure:"match"`
 
 	_ struct{}
 }
-
-// patternGroups are the groups a pattern may name.
-var patternGroups = []string{"program", "seq", "rank", "seqs", "tokens", "kv", "group"}
 
 // socketMode is written "0660" or 0660 in YAML (whose integers may be octal).
 type socketMode uint32
@@ -147,8 +144,8 @@ func (c *Config) Validate() error {
 	switch c.Transport {
 	case confignet.TransportTypeUnix:
 		// Linux: sun_path holds 108 bytes with the final zero; a longer path fails in bind with a bare "invalid argument".
-		if !filepath.IsAbs(c.Endpoint) {
-			fault("endpoint: unix socket %q is no absolute path (for TCP: tcp://host:port)", c.Endpoint)
+		if !strings.Contains(c.Endpoint, "/") {
+			fault("endpoint: unix socket %q is no path with a folder (for TCP: tcp://host:port)", c.Endpoint)
 		} else if len(c.Endpoint) > 107 {
 			fault("endpoint: unix socket path of %d bytes, at most 107", len(c.Endpoint))
 		}
@@ -216,10 +213,17 @@ func (p *PatternConfig) check() error {
 	if err != nil {
 		return err
 	}
-	for _, group := range re.SubexpNames() {
-		if group != "" && !slices.Contains(patternGroups, group) {
-			return fmt.Errorf("group %q is not one of %s", group, strings.Join(patternGroups, ", "))
-		}
+	return ranges.CheckGroups(re)
+}
+
+// patterns are the valid configuration's patterns, compiled; the default one if there are none.
+func (c *Config) patterns() []ranges.Pattern {
+	if len(c.Patterns) == 0 {
+		return ranges.Default
 	}
-	return nil
+	patterns := make([]ranges.Pattern, len(c.Patterns))
+	for i, p := range c.Patterns {
+		patterns[i] = ranges.Pattern{Domain: p.Domain, Match: regexp.MustCompile(p.Match)}
+	}
+	return patterns
 }

@@ -1,0 +1,79 @@
+# kernhes: `make run` shows it at work, `make test` tests it, `make help` lists the rest.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+export CGO_ENABLED ?= 0
+OCB      := go run go.opentelemetry.io/collector/cmd/builder@v0.161.0
+CHECK    := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo devel)
+DIST     := otelcol-dist/build
+SOURCES  := $(shell find receiver internal connector exporter extension -name '*.go' -not -name '*_test.go' 2>/dev/null) \
+            $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
+FUZZTIME ?= 30s
+
+.PHONY: help run test test-go test-c build dist cli shim lint bench fuzz golden setup clean
+
+help: ## list what there is
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
+	@scripts/run
+
+build: dist cli shim ## build everything into bin/
+
+test: test-go test-c ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+
+test-go: setup
+	go vet ./...
+	@wrong=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$wrong" || { echo "gofmt: $$wrong"; exit 1; }
+	CGO_ENABLED=1 go test -race ./...
+
+# Sanitized builds lie apart, so that they never stand where a demo looks.
+test-c: setup
+	for s in address,undefined thread; do \
+	  for part in shim shim/mock shim/play; do \
+	    $(MAKE) -C $$part test SANITIZE=$$s OUT=$(CURDIR)/bin/test-$${s%%,*}; \
+	  done; \
+	done
+
+dist: bin/otelcol-kernhes
+
+# ocb runs only when what it reads has changed; otherwise its module is compiled again, 4 s warm.
+$(DIST)/main.go: builder-config.yaml go.mod | setup
+	$(OCB) --config builder-config.yaml --skip-compilation
+	@touch $@
+
+bin/otelcol-kernhes: $(DIST)/main.go $(SOURCES)
+	cd $(DIST) && go build -trimpath -ldflags='-s -w' -o $(CURDIR)/$@ .
+
+cli: | setup
+	go build -trimpath -ldflags='-s -w -X main.version=$(VERSION)' -o bin/kernhes ./cmd/kernhes
+
+shim: | setup ## only the C parts: shim, mock CUPTI, player
+	@$(MAKE) --no-print-directory -C shim OUT=$(CURDIR)/bin
+	@$(MAKE) --no-print-directory -C shim/mock OUT=$(CURDIR)/bin
+	@$(MAKE) --no-print-directory -C shim/play OUT=$(CURDIR)/bin
+
+setup:
+	@scripts/setup
+
+lint: setup ## vet, format, staticcheck
+	go vet ./...
+	@wrong=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$wrong" || { echo "gofmt: $$wrong"; exit 1; }
+	$(CHECK) ./...
+
+bench: ## kernels per CPU-second through decode, joins, steps and device time
+	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/...
+
+fuzz: ## each fuzz target for FUZZTIME (30s)
+	@scripts/fuzz $(FUZZTIME)
+
+golden: ## write golden files and generated parts anew
+	go generate ./receiver/...
+	@for dir in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -r dirname | sort -u); do \
+	  go test "$$dir" -update; \
+	done
+
+clean: ## remove what was built and written
+	rm -rf bin out $(DIST)

@@ -1,0 +1,91 @@
+// Command kernhes asks a running collector, and tells what it says.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+// A command is one subcommand.
+type command struct {
+	name  string
+	short string
+	run   func(args []string, out io.Writer) error
+}
+
+var commands = []command{
+	{"table", "print where the time of each rank went, from a collector's Prometheus endpoint", table},
+	{"version", "print the version", func(args []string, out io.Writer) error {
+		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(out, version)
+		return err
+	}},
+}
+
+func main() {
+	err := run(os.Args[1:], os.Stdout)
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, "kernhes:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "kernhes:", err)
+		os.Exit(1)
+	}
+}
+
+// errUsage is wrapped by errors about how the program was called.
+var errUsage = errors.New("see kernhes --help")
+
+// run picks the subcommand.
+func run(args []string, out io.Writer) error {
+	if len(args) == 0 {
+		help(out)
+		return nil
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		help(out)
+		return nil
+	case "-version", "--version":
+		args[0] = "version"
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.run(args[1:], out)
+		}
+	}
+	return fmt.Errorf("no command %q: %w", args[0], errUsage)
+}
+
+func help(out io.Writer) {
+	fmt.Fprint(out, "kernhes asks a running collector where the time of its GPUs goes.\n\nUsage: kernhes COMMAND [FLAGS]\n\nCommands:\n")
+	for _, c := range commands {
+		fmt.Fprintf(out, "  %-8s  %s\n", c.name, c.short)
+	}
+	fmt.Fprint(out, "\nkernhes COMMAND --help says more of one.\n")
+}
+
+// flags is a set of flags with a help that says everything.
+func flags(name, args, text string) *flag.FlagSet {
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.Usage = func() {
+		fmt.Fprintf(f.Output(), "Usage: kernhes %s %s\n\n%s\n", name, args, text)
+		some := false
+		f.VisitAll(func(*flag.Flag) { some = true })
+		if some {
+			fmt.Fprint(f.Output(), "\nFlags:\n")
+			f.PrintDefaults()
+		}
+	}
+	return f
+}
