@@ -19,8 +19,8 @@ import (
 
 // Config is what a user may say of the receiver. Each field's comment gives its default.
 type Config struct {
-	// Endpoint and Transport: where engines connect. `endpoint` may carry the transport: unix:///path,
-	// unix://folder/below/the/working/directory or tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
+	// AddrConfig is where engines connect; `endpoint` may carry the transport: unix:///path,
+	// unix://folder/below/the/working/directory, tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
 	confignet.AddrConfig `mapstructure:",squash"`
 
 	// SocketMode is the permission of the unix socket, octal. Default: "0660".

@@ -1,0 +1,103 @@
+package kernhesreceiver
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write golden files and the README's tables anew")
+
+// TestReadmeTables holds the tables of the README to what they are generated from.
+func TestReadmeTables(t *testing.T) {
+	const path = "../../README.md"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	want := string(text)
+	for name, table := range map[string]string{
+		"receiver settings": configTable(t),
+		"metrics":           metricsTable(t),
+		"shim settings":     shimTable(t),
+	} {
+		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
+		before, rest, ok := strings.Cut(want, begin)
+		require.True(t, ok, "README.md has no %q", begin)
+		_, after, ok := strings.Cut(rest, end)
+		require.True(t, ok, "README.md has no %q", end)
+		want = before + begin + table + end + after
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(text), "README.md is not what it is generated from: run make golden")
+}
+
+// configTable is the comments of Config's fields.
+func configTable(t *testing.T) string {
+	f, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
+	require.NoError(t, err)
+	var b strings.Builder
+	fmt.Fprint(&b, "| key | meaning | default |\n| --- | --- | --- |\n")
+	config := f.Scope.Lookup("Config").Decl.(*ast.TypeSpec).Type.(*ast.StructType)
+	for _, field := range config.Fields.List {
+		if field.Doc == nil {
+			continue
+		}
+		key, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("mapstructure"), ",")
+		if key == "" {
+			key = "endpoint" // squashed
+		}
+		comment := strings.Join(strings.Fields(field.Doc.Text()), " ")
+		meaning, standard, ok := strings.Cut(comment, " Default: ")
+		require.True(t, ok, "%s: its comment gives no default", key)
+		_, meaning, _ = strings.Cut(meaning, " ") // the field's name
+		meaning = strings.TrimPrefix(strings.TrimPrefix(meaning, "is "), "are ")
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", key, strings.TrimSuffix(meaning, "."), strings.TrimSuffix(standard, "."))
+	}
+	return b.String()
+}
+
+// metricsTable is the metrics of metadata.yaml.
+func metricsTable(t *testing.T) string {
+	d := readDeclared(t)
+	var b strings.Builder
+	fmt.Fprint(&b, "| metric | labels | meaning |\n| --- | --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(d.Metrics)) {
+		m := d.Metrics[name]
+		labels := slices.Clone(m.Attributes)
+		for i, label := range labels {
+			if values := d.Attributes[label].Enum; values != nil {
+				labels[i] += " = " + strings.Join(values, " \\| ")
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Join(labels, ", "), m.Description)
+	}
+	return b.String()
+}
+
+// shimTable is what the shim's own table of settings prints.
+func shimTable(t *testing.T) string {
+	program := filepath.Join(t.TempDir(), "env")
+	out, err := exec.CommandContext(t.Context(), "cc", "-std=c11", "-D_GNU_SOURCE", "-DKERNHES_ENV_MAIN",
+		"-o", program, "../../shim/env.c", "-pthread").CombinedOutput()
+	require.NoError(t, err, string(out))
+	out, err = exec.CommandContext(t.Context(), program).Output()
+	require.NoError(t, err)
+	require.True(t, bytes.HasSuffix(out, []byte("|\n")))
+	return string(out)
+}
