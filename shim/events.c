@@ -42,6 +42,7 @@ static uint32_t text_bytes(struct text *t) {
   if (t->registered != 0) return 0;
   if (t->length > KW_MAX_TEXT) {
     t->length = KW_MAX_TEXT;
+    while (t->length > 0 && ((uint8_t)t->bytes[t->length] & 0xc0u) == 0x80) t->length--; // never inside a character
     atomic_fetch_add_explicit(&cut, 1, memory_order_relaxed);
   }
   return (t->length + 7u) & ~7u;

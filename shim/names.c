@@ -39,7 +39,8 @@ static uint32_t find_or_add(enum names_kind kind, const char *name, uint32_t len
     const struct entry *e = &entries[*slot];
     if (e->length == length && memcmp(e->text, name, length) == 0) return *slot;
   }
-  if (counts[kind] == room(kind)) return 0;
+  // Domains that come too late share the last one, rather than fall into the default domain; texts are empty.
+  if (counts[kind] == room(kind)) return kind == NAMES_DOMAIN ? NAMES_DOMAINS - 1 : 0;
   char *copy = malloc(length + 1u);
   if (copy == NULL) return 0;
   memcpy(copy, name, length);

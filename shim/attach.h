@@ -1,0 +1,33 @@
+// Subscribing to CUPTI, and HES: what to call in which order, by version.
+#ifndef KERNHES_ATTACH_H
+#define KERNHES_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum attached {
+  ATTACHED,       // tracing, or it will be clear once cuInit is done
+  ATTACHED_BUSY,  // another subscriber is there: try again later
+  ATTACHED_NOT,   // nothing is to be traced in this process; subscribed at most to see the first context
+};
+
+// attach is called inside cuInit (late false) or after contexts exist (late true). It sets the mode.
+enum attached attach(bool late);
+
+// attach_initialised settles HES: to be called when cuInit has finished.
+void attach_initialised(void);
+
+// attach_refused: CUPTI reported this error some time later.
+void attach_refused(bool fatal, uint32_t result, const char *message);
+
+// attach_ended is true once tracing must be given up: to be followed by detach, outside any callback.
+bool attach_ended(void);
+
+// detach flushes, stops recording and unsubscribes. Not from a callback.
+void detach(void);
+
+// attach_wants_hes decides by setting and version; why not goes to why (one line).
+bool attach_wants_hes(const char *setting, uint32_t version, char *why, size_t room);
+
+#endif

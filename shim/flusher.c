@@ -1,0 +1,167 @@
+// Flushing on a thread of its own: cuptiActivityFlushAll may take long, and must not be called from callbacks.
+#include "flusher.h"
+
+#include "attach.h"
+#include "clock.h"
+#include "cupti.h"
+#include "env.h"
+#include "log.h"
+#include "mode.h"
+#include "pool.h"
+#include "sender.h"
+#include "threads.h"
+
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define SLOW SECOND               // a flush longer than this is counted
+#define PERIOD_MOST (10 * SECOND) // and doubles the period up to this
+#define SETTLE_MS 10              // CUPTI may complete buffers slightly after the flush returns
+#define RETRY (30 * SECOND)       // after another subscriber was there
+#define CLOCKS (60 * SECOND)      // between two brackets of CUPTI's clock
+#define FINISH_MS 200
+#define HES_RACE (5 * SECOND) // HES before 13.4: a flush while NCCL sets up corrupts the heap
+
+enum { NOTHING, YIELD, RESUME };
+
+static int wake = -1, finished = -1; // eventfds
+static pthread_t thread;
+static atomic_bool finishing;
+static atomic_int command;
+static bool busy, yielded, attached;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of report; never held while CUPTI is called
+static struct flusher_report report;
+
+void flusher_take(struct flusher_report *r) {
+  pthread_mutex_lock(&lock);
+  *r = report;
+  report.flushed_new = false;
+  report.clocks = 0;
+  report.dropped = (struct loss){0};
+  pthread_mutex_unlock(&lock);
+}
+
+static void bracket(void) {
+  kw_clock c = {.before = clock_now()};
+  if (cupti_timestamp(&c.cupti) != CUPTI_OK) return;
+  c.after = clock_now();
+  c.monotonic = clock_monotonic();
+  pthread_mutex_lock(&lock);
+  report.clock = c;
+  report.clocks = 1;
+  pthread_mutex_unlock(&lock);
+}
+
+// flush returns how long CUPTI took, ns.
+static uint64_t flush(uint32_t flags) {
+  static uint64_t before; // when the flush before this one began
+  uint64_t began = clock_now(), tick = clock_tick();
+  int result = cupti.ActivityFlushAll(flags);
+  uint64_t took = clock_tick() - tick;
+  if (result != CUPTI_OK) log_line("cuptiActivityFlushAll: %d, %s", result, cupti_result(result));
+  struct timespec settle = {.tv_nsec = SETTLE_MS * (long)MS};
+  nanosleep(&settle, NULL);
+  size_t count = 0;
+  bool readable = cupti_dropped(&count) == CUPTI_OK;
+  pthread_mutex_lock(&lock);
+  report.flushes++;
+  report.flush_ns += took;
+  if (took > SLOW) report.slow++;
+  if (result == CUPTI_OK) report.flushed = began;
+  report.flushed_new = true;
+  report.readable = readable;
+  report.cpu_ns = clock_cpu();
+  if (readable && count > 0) {
+    if (report.dropped.count == 0) report.dropped.from = before;
+    report.dropped.count += count;
+    report.dropped.to = clock_now();
+  }
+  pthread_mutex_unlock(&lock);
+  before = began;
+  sender_wake();
+  return took;
+}
+
+static void attach_again(void) {
+  if (!pool_open((uint32_t)env_number(ENV_POOL_BUFFERS), env_number(ENV_POOL_BUFFER_KB) << 10)) return;
+  enum attached a = attach(true);
+  attached = a == ATTACHED;
+  busy = a == ATTACHED_BUSY;
+}
+
+// obey does what was asked for since the last turn.
+static void obey(void) {
+  if (attached && attach_ended()) {
+    detach();
+    attached = false;
+  }
+  int asked = atomic_exchange(&command, NOTHING);
+  if (asked == YIELD && !yielded) {
+    yielded = true;
+    busy = false;
+    if (attached) detach();
+    attached = false;
+    mode_set(MODE_OFF, "yielded to another user of CUPTI");
+  } else if (asked == RESUME && yielded) {
+    yielded = false;
+    attach_again();
+  }
+}
+
+static void *run(void *unused) {
+  (void)unused;
+  uint64_t standard = env_number(ENV_FLUSH_MS) * MS, period = standard;
+  uint64_t tick = clock_tick(), next_flush = tick + period, next_clock = tick, next_try = tick + RETRY;
+  if (mode_get().mode == MODE_HES && cupti.version < CUPTI_13_4) next_flush = tick + HES_RACE;
+  while (!atomic_load(&finishing)) {
+    obey();
+    tick = clock_tick();
+    if (busy && tick >= next_try) {
+      attach_again();
+      next_try = tick + RETRY;
+    }
+    if (attached && tick >= next_clock) {
+      bracket();
+      next_clock = tick + CLOCKS;
+    }
+    if (attached && tick >= next_flush) {
+      uint64_t took = flush(0);
+      if (took > SLOW) period = period * 2 < PERIOD_MOST ? period * 2 : PERIOD_MOST;
+      else if (period > standard) period = period / 2 > standard ? period / 2 : standard;
+      tick = clock_tick();
+      next_flush = tick + period;
+    }
+    uint64_t wait = attached ? (next_flush > tick ? next_flush - tick : 0) : SECOND;
+    threads_wait(wake, (int)(wait / MS) + 1);
+  }
+  if (attached) flush(1); // the only forced one: it would cut short what is still running
+  threads_signal(finished);
+  return NULL;
+}
+
+bool flusher_start(bool is_busy) {
+  busy = is_busy;
+  attached = !is_busy;
+  wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  finished = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  return wake >= 0 && finished >= 0 && threads_start(&thread, "kernhes-flush", run);
+}
+
+static void ask(int what) {
+  atomic_store(&command, what);
+  threads_signal(wake);
+}
+
+void flusher_yield(void) { ask(YIELD); }
+void flusher_resume(void) { ask(RESUME); }
+
+void flusher_finish(void) {
+  atomic_store(&finishing, true);
+  threads_signal(wake);
+  if (threads_wait(finished, FINISH_MS)) pthread_join(thread, NULL);
+  else log_line("CUPTI did not finish its last flush in %d ms", FINISH_MS);
+}

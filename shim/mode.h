@@ -1,0 +1,22 @@
+// The tracing mode as it really is, and why.
+#ifndef KERNHES_MODE_H
+#define KERNHES_MODE_H
+
+#include <stdint.h>
+
+enum mode { MODE_OFF, MODE_SOFTWARE, MODE_HES };
+
+#define MODE_REASON 256 // bytes of a reason with its zero
+
+struct mode_state {
+  enum mode mode;
+  char reason[MODE_REASON]; // one line; "" if all is as it was asked for
+  uint32_t version;         // counts the changes
+};
+
+// mode_set says what is on from now on; any thread.
+void mode_set(enum mode mode, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct mode_state mode_get(void);
+const char *mode_name(enum mode mode);
+
+#endif

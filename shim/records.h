@@ -1,0 +1,27 @@
+// CUPTI's activity records into the wire's.
+#ifndef KERNHES_RECORDS_H
+#define KERNHES_RECORDS_H
+
+#include "encode.h"
+#include "pool.h"
+
+struct records {
+  struct encoder *encoder;
+  struct losses *losses;
+  uint64_t kernels, copies; // seen, ever
+};
+
+// records_convert walks a completed buffer.
+void records_convert(struct records *r, const struct buffer *b);
+
+// records_unloading: a module is about to go, and addresses of names may come to mean others. Any thread.
+void records_unloading(void);
+
+// records_scrapped counts the records of a scrap buffer as lost. In CUPTI's callback: 64 KiB are 700 records
+// at the most. Any thread.
+void records_scrapped(uint8_t *bytes, uint64_t valid);
+
+// records_take_scrapped gives what was scrapped since it was last asked.
+struct loss records_take_scrapped(void);
+
+#endif
