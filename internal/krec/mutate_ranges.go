@@ -116,7 +116,7 @@ func (m *mutator) nestedSteps() {
 
 // leakedPushes adds up to a dozen pushes that are never popped, some of them steps', and up to three pops of nothing.
 func (m *mutator) leakedPushes() {
-	at, extra := times(m.r), map[int][]Frame{}
+	extra := map[int][]Frame{}
 	var leaks, empty []int
 	depth := map[place]int{}
 	for i, f := range m.r.Frames {
@@ -142,18 +142,20 @@ func (m *mutator) leakedPushes() {
 		drawn := m.rng.IntN(len(leaks))
 		first = min(first, drawn)
 		i := leaks[drawn]
+		launch := m.r.Frames[i].(*Launch)
 		text := fmt.Sprintf("leaked.%d", k)
 		if m.chance(6) {
 			text = fmt.Sprintf("step:leaked seq=%d", 1_000_000+k)
 		}
-		extra[i] = append(extra[i], &Push{Time: at[max(i, 1)-1], Thread: m.r.Frames[i].(*Launch).Thread, Text: text})
+		extra[i] = append(extra[i], &Push{Time: launch.Time, Thread: launch.Thread, Text: text})
 	}
 	for range m.rng.IntN(4) { // before the first leak, where the stack is still empty
 		if len(empty) == 0 {
 			break
 		}
 		if i := empty[m.rng.IntN(len(empty))]; i < leaks[first] {
-			extra[i] = append(extra[i], &Pop{Time: at[max(i, 1)-1], Thread: m.r.Frames[i].(*Launch).Thread})
+			launch := m.r.Frames[i].(*Launch)
+			extra[i] = append(extra[i], &Pop{Time: launch.Time, Thread: launch.Thread})
 		}
 	}
 	m.insert(extra)

@@ -127,7 +127,7 @@ func (m *mutator) shiftStream() {
 func (m *mutator) invalidTimes() {
 	odds := 50 << m.rng.IntN(8)
 	eachRecord(m.r, func(r Record, _ *Launch) {
-		if r.Kind() != KindKernel || !m.chance(odds) {
+		if r.Kind() != KindKernel || r.Start() == 0 || !m.chance(odds) {
 			return
 		}
 		switch m.rng.IntN(3) {

@@ -34,7 +34,7 @@ func TestMutationsKeepTheFileValid(t *testing.T) {
 		}
 		seeds := uint64(200)
 		if story.Name == "tp2" {
-			seeds = 5 // half a second each
+			seeds = 2 // half a second each
 		}
 		for seed := range seeds {
 			r, names := Mutate(story.Recording, seed)

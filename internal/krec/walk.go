@@ -109,7 +109,7 @@ func Check(r *Recording) error {
 	var last uint64
 	for i, f := range r.Frames {
 		if t, ok := timeOf(f); ok {
-			if t < last {
+			if t == 0 || t < last {
 				return fmt.Errorf("frame %d: time %d after %d", i, t, last)
 			}
 			last = t
