@@ -36,6 +36,7 @@ typedef struct {
 } mock_stats;
 
 typedef struct {
+  // Reads the faults from the environment.
   // Without loss a client that has no buffer is asked again later; otherwise CUPTI drops, counted.
   void (*start)(bool lossless);
   void (*driver_initialised)(void); // cuInit returns: CU_INIT_FINISHED

@@ -130,9 +130,24 @@ static void push_default(const char *s, size_t length) {
   }
 }
 
+// What this thread has open, by domain; of domains past the table it is not known.
+enum { OPEN = 64 };
+static _Thread_local struct { uint32_t domain, depth; } open_ranges[OPEN];
+static _Thread_local uint32_t n_open;
+
+static uint32_t *open_depth(uint32_t domain) {
+  static _Thread_local uint32_t beyond;
+  uint32_t i = 0;
+  while (i < n_open && open_ranges[i].domain != domain) i++;
+  if (i == OPEN) return &beyond;
+  if (i == n_open) open_ranges[n_open++].domain = domain;
+  return &open_ranges[i].depth;
+}
+
 void nvtx_push(uint32_t id, const char *bytes, size_t length) {
   initialise();
   if (id && !find_domain(id)) nvtx_domain(id, "unnamed", 7); // created before the recording began
+  ++*open_depth(id);
   char *s = strndup(bytes, length);
   if (!s) abort();
   domain *d = id ? find_domain(id) : NULL;
@@ -148,7 +163,14 @@ void nvtx_push(uint32_t id, const char *bytes, size_t length) {
 
 void nvtx_pop(uint32_t id) {
   initialise();
+  uint32_t *depth = open_depth(id);
+  if (*depth) --*depth;
   if (!id && core[CORE_POP]) ((int (*)(void))core[CORE_POP])();
   domain *d = id ? find_domain(id) : NULL;
   if (d && core2[CORE2_POP]) ((int (*)(void *))core2[CORE2_POP])(d->handle);
+}
+
+void nvtx_unwind(void) {
+  for (uint32_t i = 0; i < n_open; i++)
+    while (open_ranges[i].depth) nvtx_pop(open_ranges[i].domain);
 }

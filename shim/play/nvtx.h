@@ -9,5 +9,7 @@
 void nvtx_domain(uint32_t domain, const char *name, size_t length);
 void nvtx_push(uint32_t domain, const char *text, size_t length);
 void nvtx_pop(uint32_t domain);
+// nvtx_unwind pops what the calling thread has left open.
+void nvtx_unwind(void);
 
 #endif

@@ -22,6 +22,7 @@ static int64_t time_shift;
 static uint32_t correlation_shift, correlation_step;
 static size_t kill_at;     // frame; SIZE_MAX: never
 static mock_launch *open_launches; // by recorded thread: the one whose captured frame is still to come
+static uint64_t *rounds_begun; // by recorded thread
 static outcome *result;
 
 static void pause_ns(long ns) { nanosleep(&(struct timespec){0, ns}, NULL); }
@@ -122,12 +123,20 @@ static bool next_round(void) {
   return true;
 }
 
+// A range that the recording leaves open would be opened again each round, deeper and deeper.
+static void begin_leg(uint32_t thread) {
+  if (rounds_begun[thread] == round_no) return;
+  rounds_begun[thread] = round_no;
+  nvtx_unwind();
+}
+
 // leg plays this thread's frames until another's turn comes.
 static int64_t leg(uint32_t thread) {
   for (;;) {
     if (at == rec->n_frames && !next_round()) return -1;
     const frame *f = &rec->frames[at];
     if (f->thread != thread) return f->thread;
+    begin_leg(thread);
     keep_pace();
     if (!clock_until(f->time + (uint64_t)time_shift, stopping)) return -1;
     if (at >= kill_at && !round_no) kill(getpid(), SIGKILL);
@@ -165,12 +174,15 @@ void play(const recording *r, const options *o, volatile bool *stop, outcome *ou
   correlation_step = r->correlation_high - r->correlation_low + 1;
   seq_period = o->loop ? sequence_period(r) : 0;
   if (!(open_launches = calloc(r->n_threads, sizeof *open_launches))) abort();
+  if (!(rounds_begun = calloc(r->n_threads, sizeof *rounds_begun))) abort();
   began = monotonic_now();
   begin_round();
   run_threads(r->n_threads, leg);
   finish();
   out->seconds = (double)(monotonic_now() - began) / 1e9;
   out->stopped = *stop;
+  free(rounds_begun);
   free(open_launches);
   open_launches = NULL;
+  rounds_begun = NULL;
 }

@@ -29,7 +29,7 @@ static uint32_t version;
 
 static struct {
   _Atomic uint64_t launches, exits, captured, created, cloned, execs, pushes, pops, registered, domains, states, contexts, hes, back, threads;
-  uint64_t kernels, copies, dropped, unreadable, malformed, early, unnamed, unlaunched, zero, backward, buffers, other, hash;
+  uint64_t kernels, copies, dropped, unreadable, malformed, early, unnamed, unlaunched, zero, backward, buffers, other, disorder, hash;
 } count;
 
 // Launches by correlation id, to hold kernels against.
@@ -39,8 +39,8 @@ static uint8_t *pool[BUFFERS];
 static int n_pool;
 static struct { uint8_t *start; size_t valid; } ready[BUFFERS];
 static int n_ready;
-static _Atomic bool ending;
-static pthread_t flusher;
+static _Atomic bool ending, drained_last;
+static pthread_t flusher, reader;
 static _Thread_local bool in_launch, was_captured, counted;
 
 static uint64_t now(void) {
@@ -81,6 +81,9 @@ static void kernel(const uint8_t *r) {
   uint64_t start = g64(r, 16), end = g64(r, 24), at = launch_time(g32(r, 92));
   const char *name;
   memcpy(&name, r + 104, sizeof name);
+  static uint64_t last;
+  count.disorder += start < last;
+  last = start;
   count.kernels++;
   if (!start || !end) count.zero++;
   else if (end < start) count.backward++;
@@ -127,13 +130,20 @@ static void flush(uint32_t flag) {
   size_t n = 0;
   if (v2 ? cu.dropped2(subscriber, NULL, 0, &n) : cu.dropped(NULL, 0, &n)) count.unreadable++;
   count.dropped += n;
-  drain();
 }
 
 static void *flush_on(void *unused) {
   while (!ending) {
     usleep(20000);
     flush(0);
+  }
+  return unused;
+}
+
+static void *read_on(void *unused) {
+  for (bool last = false; !last; usleep(500)) {
+    last = drained_last;
+    drain();
   }
   return unused;
 }
@@ -187,13 +197,15 @@ static void report(void) {
   ending = true;
   pthread_join(flusher, NULL);
   if (!getenv("CLIENT_NO_LAST_FLUSH")) flush(1);
+  drained_last = true; // what has been completed by now
+  pthread_join(reader, NULL);
   FILE *f = fopen(getenv("CLIENT_OUT") ? getenv("CLIENT_OUT") : "/dev/null", "w");
   if (!f) return;
   fprintf(f, "{\"rank\":\"%s\",\"cupti\":%u", getenv("KERNHES_RANK"), version);
 #define SAY(field) fprintf(f, ",\"" #field "\":%llu", (unsigned long long)count.field)
   SAY(kernels); SAY(copies); SAY(launches); SAY(exits); SAY(captured); SAY(created); SAY(cloned); SAY(execs); SAY(pushes); SAY(pops);
   SAY(registered); SAY(domains); SAY(states); SAY(contexts); SAY(hes); SAY(back); SAY(dropped); SAY(unreadable); SAY(malformed);
-  SAY(early); SAY(unnamed); SAY(unlaunched); SAY(zero); SAY(backward); SAY(other); SAY(threads); SAY(buffers); SAY(hash);
+  SAY(early); SAY(unnamed); SAY(unlaunched); SAY(zero); SAY(backward); SAY(other); SAY(disorder); SAY(threads); SAY(buffers); SAY(hash);
   fprintf(f, "}\n");
   fclose(f);
 }
@@ -231,6 +243,7 @@ EXPORT int InitializeInjection(void) {
   if (v2) cu.reg2(subscriber, request2, complete2); else cu.reg(request, complete);
   for (int i = 0; i < 3; i++) v2 ? cu.enable2(subscriber, kinds[i], NULL) : cu.enable(kinds[i]);
   pthread_create(&flusher, NULL, flush_on, NULL);
+  pthread_create(&reader, NULL, read_on, NULL);
   atexit(report);
   return 1;
 }
