@@ -264,8 +264,10 @@ typedef struct KW_LAYOUT { // CLOCK: CUPTI's clock bracketed
   uint64_t monotonic;
 } kw_clock;
 
-typedef struct KW_LAYOUT { // BASE: the snapshot ends; it is the state after this frame
+typedef struct KW_LAYOUT { // BASE: the snapshot ends; it is the state after frame number
   uint64_t number;
+  uint32_t correlation; // of the last launch in frames up to number
+  uint32_t launches;    // 1 if there was one
 } kw_base;
 
 typedef struct KW_LAYOUT { // BYE
@@ -379,7 +381,9 @@ KW_AT(kw_lost, to, 24);
 KW_SIZE(kw_stat, 16);
 KW_AT(kw_stat, value, 8);
 KW_SIZE(kw_clock, 32);
-KW_SIZE(kw_base, 8);
+KW_SIZE(kw_base, 16);
+KW_AT(kw_base, correlation, 8);
+KW_AT(kw_base, launches, 12);
 KW_SIZE(kw_bye, 24);
 KW_AT(kw_bye, kernels, 8);
 KW_SIZE(kw_welcome, 32);

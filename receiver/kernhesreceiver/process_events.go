@@ -133,7 +133,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 	if graphStep {
 		p.steps.Ended(l.Owner)
 	}
-	if _, ended := p.names.Launch(l); ended != nil {
+	if ended := p.names.Launch(l); ended != nil {
 		p.launchEnded(ended)
 		p.lost(l.Time)
 	}

@@ -17,9 +17,9 @@ func (p *process) rankOf(d *deviceState) int64 {
 	if d.ranked {
 		return d.rank
 	}
-	d.ranked = true
+	d.ranked = len(p.devices) > 0
 	if base, err := strconv.ParseInt(p.info["rank"], 10, 64); err == nil {
-		d.rank = base + int64(slices.Index(p.devices, d))
+		d.rank = base + int64(max(0, slices.Index(p.devices, d)))
 	} else {
 		d.rank = hostIndex(p.info["visible_devices"], d.id)
 	}
@@ -45,10 +45,10 @@ func givenRank(s *step.Step) (int64, bool) {
 
 // reports copies the totals of each device; those of the process as a whole are in the first.
 func (p *process) reports() []rankReport {
+	reports := make([]rankReport, max(1, len(p.devices)))
 	if len(p.devices) == 0 {
-		p.device(0)
+		reports[0] = p.report(&deviceState{}) // no kernel has shown which device it is
 	}
-	reports := make([]rankReport, len(p.devices))
 	for i, d := range p.devices {
 		reports[i] = p.report(d)
 	}

@@ -87,14 +87,16 @@ type Run struct {
 func (j *Joiner) Run(records []wire.Kernel) Run {
 	first := &records[0]
 	correlation, device := first.Correlation(), first.Device()
-	n := 1
-	for n < len(records) && records[n].Correlation() == correlation && records[n].Device() == device {
-		n++
+	head := j.launches[correlation]
+	l := head
+	// A record belongs to the latest use of its correlation id that was launched before it started.
+	for start := first.Start(); l != nil && (l.state == captured || start != 0 && start+Slack < l.Time); {
+		l = l.older
 	}
-	l := j.launches[correlation]
-	if l != nil {
-		if start := first.Start(); l.state == captured || start != 0 && start+Slack < l.Time {
-			l = nil // of an earlier use of the correlation id
+	n := 1
+	if head == nil || head.older == nil {
+		for n < len(records) && records[n].Correlation() == correlation && records[n].Device() == device {
+			n++
 		}
 	}
 	return Run{l, device, records[:n]}

@@ -24,7 +24,8 @@ type Launch struct {
 	got   int      // records that came
 	last  uint64   // latest end among them, unix ns
 
-	queued bool // among the open ones of its Joiner
+	queued bool    // among the open ones of its Joiner
+	older  *Launch // with the same correlation id, 2^32 API calls ago
 }
 
 // Captured reports whether the launch went into a graph.
@@ -81,26 +82,21 @@ func (l *Launch) grow(word int) {
 	}
 }
 
-// Launch takes a launch call. If its correlation id still belongs to one that waits for records,
-// 2^32 API calls ago, that one has ended.
-func (j *Joiner) Launch(l Launch) (now, ended *Launch) {
-	if old := j.launches[l.Correlation]; old != nil && old.state == open {
-		j.end(old, expired)
-		ended = old
-	} else if j.waiting >= j.limits.Launches {
-		if ended = j.oldest(); ended != nil {
-			j.end(ended, expired)
-		}
+// Launch takes a launch call. If too many wait for records, the oldest is given up and returned.
+func (j *Joiner) Launch(l Launch) (ended *Launch) {
+	if j.waiting >= j.limits.Launches {
+		ended = j.oldest()
+		j.end(ended, expired)
 	}
 	n := j.fresh()
 	seen := n.seen
 	*n = l
-	n.seen, n.queued = seen, true
+	n.seen, n.queued, n.older = seen, true, j.launches[l.Correlation]
 	j.launches[l.Correlation] = n
 	j.open = append(j.open, n)
 	j.waiting++
 	j.Counts.Launches++
-	return n, ended
+	return ended
 }
 
 // Captured takes word that a launch went into a graph; nil if there is no such launch.
@@ -137,9 +133,7 @@ func (j *Joiner) forget() {
 		clear(j.recent[n:])
 		j.recent, j.recentHead = j.recent[:n], 0
 	}
-	if j.launches[l.Correlation] == l {
-		delete(j.launches, l.Correlation)
-	}
+	j.unlink(l)
 	if l.queued {
 		return // the queue of open launches lets go of it in its turn
 	}
@@ -147,6 +141,22 @@ func (j *Joiner) forget() {
 	l.seen = l.seen[:0]
 	l.graph = nil
 	j.spare = append(j.spare, l)
+}
+
+// unlink takes a launch out of those that its correlation id names.
+func (j *Joiner) unlink(l *Launch) {
+	at := j.launches[l.Correlation]
+	switch {
+	case at != l:
+		for at.older != l {
+			at = at.older
+		}
+		at.older = l.older
+	case l.older == nil:
+		delete(j.launches, l.Correlation)
+	default:
+		j.launches[l.Correlation] = l.older
+	}
 }
 
 // fresh returns an unused Launch.

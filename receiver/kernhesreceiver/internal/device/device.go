@@ -131,13 +131,18 @@ func (a *Account) account(to uint64) {
 // measure takes the kernels that start before a time into the unions, in order of start. Nearly
 // always whole runs do, one after the other; else everything that waits is sorted.
 func (a *Account) measure(before uint64) {
-	n, reached := 0, uint64(0)
-	if len(a.rest) == 0 {
-		for n < len(a.pending) && a.pending[n].follows(reached) && a.pending[n].latest < before {
-			a.take(a.pending[n].spans())
-			reached = a.pending[n].latest
-			n++
-		}
+	after := uint64(span.Limit)
+	if len(a.rest) > 0 {
+		after = a.rest[0].Start
+	}
+	for i := len(a.pending) - 1; i >= 0; i-- {
+		a.pending[i].after = after
+		after = min(after, a.pending[i].first)
+	}
+	n := 0
+	for n < len(a.pending) && a.pending[n].alone() && a.pending[n].latest < before {
+		a.take(a.pending[n].spans())
+		n++
 	}
 	left := a.pending[n:]
 	mixed := len(a.rest) > 0 && a.rest[0].Start < before

@@ -26,7 +26,7 @@ type foreign struct {
 func (a *Account) Foreign(owner, last, earlier uint64) (ns uint64) {
 	f := &a.foreign
 	from := max(f.since, earlier)
-	if f.steps {
+	if f.steps && from < last {
 		c := span.Cover{End: from}
 		if from == f.since {
 			c = f.base

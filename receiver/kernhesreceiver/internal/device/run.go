@@ -16,6 +16,7 @@ type run struct {
 	first    uint64 // earliest start, unix ns
 	latest   uint64 // latest start
 	end      uint64 // latest end
+	after    uint64 // earliest start of what waits to be measured after it
 	ordered  bool   // in order of start
 	compute  bool   // there are compute kernels in it
 }
@@ -50,5 +51,5 @@ func (r *run) extend(next *run) bool {
 	return true
 }
 
-// follows reports whether the run is in order and starts no earlier than t.
-func (r *run) follows(t uint64) bool { return r.ordered && r.first >= t }
+// alone reports whether the run is in order, and nothing that waits after it starts before its last.
+func (r *run) alone() bool { return r.ordered && r.latest <= r.after }

@@ -19,11 +19,10 @@ import (
 
 // Why a step is incomplete, as metrics say it.
 const (
-	MissingRecords = "missing_records"   // a launch was given up
-	RangeOpen      = "range_open"        // no end of its range came
-	BadTimestamps  = "invalid_timestamp" // a record had times that cannot be believed
-	TooLarge       = "too_large"         // more kernels than a step may have
-	EngineGone     = "engine_gone"       // the engine ended without bye
+	MissingRecords = "missing_records" // a launch was given up
+	RangeOpen      = "range_open"      // no end of its range came
+	TooLarge       = "too_large"       // more kernels than a step may have
+	EngineGone     = "engine_gone"     // the engine ended without bye
 )
 
 // MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
@@ -166,10 +165,6 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 
 // Took notes what was appended to a step's recorded columns from index from on.
 func (a *Assembler) Took(s *Step, l *cupti.Launch, from int, o *cupti.Outcome) {
-	is := a.issues[s.ID]
-	if o.Bad() > 0 && is.reason == "" {
-		is.reason = BadTimestamps
-	}
 	if o.Taken == 0 {
 		return
 	}

@@ -1,0 +1,107 @@
+package kernhesreceiver
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/fakeshim"
+	"github.com/kernhes/kernhes/internal/krec"
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+// cpu is the CPU time of this process so far, garbage collection included.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// graphSteps are the frames of decode steps that each replay one graph of 560 kernels, as a recording of one has them:
+// 72 of them all-reduces, each in a call.
+func graphSteps(tb testing.TB, steps int) (frames [][]byte, kernels, bytes int) {
+	b := krec.NewBuilder()
+	g := b.Capture()
+	for i := range 560 {
+		b.Push(fmt.Sprintf("decode.layers.%d.mlp", i/8))
+		name := fmt.Sprintf("nvjet_sm90_tst_%dx128_64x5_1x2_h_bz_coopB_NNT", i%23)
+		if i%8 == 7 {
+			name = "_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE"
+		}
+		g.Kernel(name, 7)
+		b.Pop()
+	}
+	exec := g.Instantiate()
+	for i := range steps {
+		b.Push(fmt.Sprintf("step:decode seq=%d,seqs=8,tokens=8,kv=8192", i))
+		exec.Launch(5_000, 6_000, 500)
+		b.Pop()
+		b.Wait(3_800_000)
+	}
+	frames = fakeshim.Frames(b.Recording(), fakeshim.Options{Deliver: fakeshim.Flush})
+	for _, f := range frames {
+		bytes += len(f)
+	}
+	return frames, 560 * steps, bytes
+}
+
+// BenchmarkGraphSteps takes kernels from frames to device time: decode, joins, steps, unions. ns/kernel and kernels/s are
+// of CPU time of the whole process; memcpy-ratio is the time of a streaming copy of the same bytes over that.
+func BenchmarkGraphSteps(b *testing.B) {
+	frames, kernels, size := graphSteps(b, 2000)
+	parsed := make([]wire.Frame, 0, len(frames))
+	var hello wire.Hello
+	for _, f := range frames {
+		r := wire.NewReader(bytes.NewReader(f))
+		frame, err := r.Next()
+		require.NoError(b, err)
+		if frame.Kind == wire.KindHello {
+			hello, err = wire.ParseHello(frame.Body)
+			require.NoError(b, err)
+			continue
+		}
+		parsed = append(parsed, frame)
+	}
+	from := bytes.Join(frames, nil)
+	to := make([]byte, len(from))
+
+	var copied, taken time.Duration
+	var before, after runtime.MemStats
+	var allocs uint64
+	for b.Loop() {
+		at := cpu(b)
+		copy(to, from)
+		copied += cpu(b) - at
+
+		runtime.ReadMemStats(&before)
+		at = cpu(b)
+		p := newTestProcess(hello)
+		p.set.lines = false
+		for _, f := range parsed {
+			if err := p.frame(f); err != nil {
+				b.Fatal(err)
+			}
+			p.takeLines()
+			p.settled()
+		}
+		p.end(false)
+		taken += cpu(b) - at
+		runtime.ReadMemStats(&after)
+		allocs += after.Mallocs - before.Mallocs
+		if r := p.reports()[0]; r.became.InSteps != uint64(kernels) || r.complete != 2000 {
+			b.Fatalf("%d kernels in %d steps, want %d in 2000", r.became.InSteps, r.complete, kernels)
+		}
+	}
+	n := float64(b.N) * float64(kernels)
+	b.ReportMetric(float64(taken.Nanoseconds())/n, "cpu-ns/kernel")
+	b.ReportMetric(n/taken.Seconds(), "kernels/cpu-s")
+	b.ReportMetric(float64(copied.Nanoseconds())/n, "memcpy-ns/kernel")
+	b.ReportMetric(float64(copied)/float64(taken), "memcpy-ratio")
+	b.ReportMetric(float64(allocs)/n, "allocs/kernel")
+	b.SetBytes(int64(size))
+}

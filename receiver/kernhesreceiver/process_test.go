@@ -1,0 +1,239 @@
+package kernhesreceiver
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/fakeshim"
+	"github.com/kernhes/kernhes/internal/krec"
+	"github.com/kernhes/kernhes/internal/oracle"
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+const recordings = "../../testdata/recordings"
+
+var recordingNames = []string{"solo.rank0", "tp2.rank0", "tp2.rank1"}
+
+// deliveries are the ways in which a recording's buffers may come.
+var deliveries = map[string]fakeshim.Options{
+	"position": {}, "flush": {Deliver: fakeshim.Flush}, "disorder": {Deliver: fakeshim.Flush, Reorder: 7},
+}
+
+// newTestProcess is a process with the default configuration that keeps its lines.
+func newTestProcess(hello wire.Hello) *process {
+	cfg := createDefaultConfig().(*Config)
+	cfg.Dump = "kept"
+	return newEngines(zap.NewNop(), cfg)(hello).(*process)
+}
+
+// play gives frames, each with its head, to a process that it makes of HELLO, and ends it as BYE or as gone.
+func play(frames [][]byte, each func(*process)) (*process, []stepLine, error) {
+	var p *process
+	var lines []stepLine
+	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
+	for {
+		f, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			p.end(true)
+			return p, append(lines, p.takeLines()...), nil
+		}
+		if err != nil {
+			return p, lines, err
+		}
+		if f.Kind == wire.KindHello {
+			h, err := wire.ParseHello(f.Body)
+			if err != nil {
+				return p, lines, err
+			}
+			p = newTestProcess(h)
+			continue
+		}
+		if err := p.frame(f); err != nil {
+			return p, lines, err
+		}
+		if f.Kind == wire.KindBye {
+			p.end(false)
+		}
+		lines = append(lines, p.takeLines()...)
+		p.settled()
+		if each != nil {
+			each(p)
+		}
+	}
+}
+
+// books fails if the process's sums do not add up.
+func books(t *testing.T, p *process) {
+	t.Helper()
+	for _, r := range p.reports() {
+		require.Equal(t, r.kernels, r.became.sum()+r.pending, "kernels received are not what became of them: %+v", r.became)
+		if r.firstNS != 0 {
+			require.Equal(t, r.watermarkNS-r.firstNS, r.computeNS+r.commNS+r.idleNS+r.unknownNS, "device time does not add up to wall time")
+		}
+	}
+}
+
+// rows are the lines as the oracle's rows.
+func rows(lines []stepLine, device int) []oracle.Row {
+	rows := []oracle.Row{}
+	for _, l := range lines {
+		if l.Device == device && l.Kernels > 0 {
+			rows = append(rows, oracle.Row{
+				Text: l.Text, Kernels: int(l.Kernels), Compute: int64(l.ComputeNS), Comm: int64(l.CommNS), Overlap: int64(l.OverlapNS),
+				Wall: int64(l.WallNS), Foreign: int64(l.ForeignComputeNS), Complete: l.Complete,
+				First: int64(l.StartNS), Last: int64(l.EndNS), Called: int(l.Called),
+			})
+		}
+	}
+	sortRows(rows)
+	return rows
+}
+
+func sortRows(rows []oracle.Row) {
+	slices.SortStableFunc(rows, func(a, b oracle.Row) int {
+		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last), cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// equal compares an account with what the oracle worked out.
+func equal(t *testing.T, want *oracle.Work, p *process, lines []stepLine) {
+	t.Helper()
+	books(t, p)
+	reports := p.reports()
+	require.Len(t, reports, len(want.Devices))
+	first := reports[0]
+	require.EqualValues(t, want.Launches, first.launches.All, "launches")
+	require.EqualValues(t, want.CapturedLaunches, first.launches.Captured, "captured launches")
+	require.EqualValues(t, want.UnfulfilledLaunches, first.launches.Unfulfilled, "unfulfilled launches")
+	require.EqualValues(t, want.StepRanges, first.stepRanges, "step ranges")
+	for i, w := range want.Devices {
+		r := reports[i]
+		require.EqualValues(t, w.Device, r.device)
+		require.EqualValues(t, w.Kernels+w.Invalid, r.kernels, "kernels")
+		require.EqualValues(t, w.Invalid, r.became.Invalid, "invalid")
+		require.EqualValues(t, w.InSteps, r.became.InSteps, "in steps")
+		require.EqualValues(t, w.CommKernels, r.comm, "comm kernels")
+		require.EqualValues(t, w.Called, r.called, "called")
+		copies := map[string]uint64{}
+		for k, n := range w.Copies {
+			copies[k] = uint64(n)
+		}
+		require.Equal(t, copies, r.copies, "copies")
+		require.EqualValues(t, w.First, r.firstNS, "first")
+		require.EqualValues(t, w.Last, r.lastNS, "last")
+		require.EqualValues(t, w.Last, r.watermarkNS, "watermark")
+		require.EqualValues(t, w.Compute, r.computeNS, "compute")
+		require.EqualValues(t, w.Comm, r.commNS, "comm")
+		require.EqualValues(t, w.Overlap, r.overlapNS, "overlap")
+		require.EqualValues(t, w.Idle, r.idleNS+r.unknownNS, "idle and unknown")
+		require.EqualValues(t, w.Copy, r.copyNS, "copy")
+		wantRows := slices.Clone(w.Steps)
+		for i := range wantRows {
+			wantRows[i].Order = 0
+		}
+		sortRows(wantRows)
+		require.Equal(t, wantRows, rows(lines, r.device))
+	}
+}
+
+func TestRecordingsGiveTheirFigures(t *testing.T) {
+	for _, name := range recordingNames {
+		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
+		require.NoError(t, err)
+		text, err := os.ReadFile(filepath.Join(recordings, name+".expect.json"))
+		require.NoError(t, err)
+		var want struct {
+			oracle.Figures
+			Steps [][]any `json:"steps"`
+		}
+		require.NoError(t, json.Unmarshal(text, &want))
+		for how, options := range deliveries {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				p, lines, err := play(fakeshim.Frames(recording, options), func(p *process) { books(t, p) })
+				require.NoError(t, err)
+				r := p.reports()[0]
+				require.EqualValues(t, want.Kernels, r.kernels)
+				require.EqualValues(t, want.Compute, r.computeNS)
+				require.EqualValues(t, want.Comm, r.commNS)
+				require.EqualValues(t, want.Overlap, r.overlapNS)
+				require.EqualValues(t, want.Idle, r.idleNS)
+				require.EqualValues(t, want.Last, r.watermarkNS)
+				require.EqualValues(t, want.InSteps, r.became.InSteps)
+				require.EqualValues(t, want.StepsComplete, r.complete)
+				var got []string
+				for _, row := range rows(lines, r.device) {
+					got = append(got, fmt.Sprint([]any{row.Text, row.Kernels, row.Compute, row.Comm, row.Overlap, row.Wall, row.Foreign, row.Complete}))
+				}
+				var rows []string
+				for _, row := range want.Steps {
+					for i, v := range row {
+						if f, ok := v.(float64); ok {
+							row[i] = int64(f)
+						}
+					}
+					rows = append(rows, fmt.Sprint(row))
+				}
+				require.Equal(t, rows, got)
+				equal(t, oracle.Do(recording, oracle.NCCL), p, lines)
+			})
+		}
+	}
+}
+
+func TestStoriesGiveTheOraclesFigures(t *testing.T) {
+	for _, story := range krec.Stories() {
+		for how, options := range deliveries {
+			t.Run(story.Name+"/"+how, func(t *testing.T) {
+				p, lines, err := play(fakeshim.Frames(story.Recording, options), func(p *process) { books(t, p) })
+				require.NoError(t, err)
+				equal(t, oracle.Do(story.Recording, oracle.Collective), p, lines)
+			})
+		}
+	}
+}
+
+// TestChangedRecordingsAgreeWithTheOracle changes recordings at random: each mutation alone, then some together.
+// KERNHES_SEEDS=N runs N more of those.
+func TestChangedRecordingsAgreeWithTheOracle(t *testing.T) {
+	seeds := 6
+	if n, err := strconv.Atoi(os.Getenv("KERNHES_SEEDS")); err == nil {
+		seeds = n
+	}
+	var all []*krec.Recording
+	for _, name := range recordingNames {
+		r, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	check := func(name string, r *krec.Recording, seed uint64) {
+		how := slices.Sorted(maps.Keys(deliveries))[seed%uint64(len(deliveries))]
+		t.Run(fmt.Sprintf("%d/%s/%s", seed, name, how), func(t *testing.T) {
+			p, lines, err := play(fakeshim.Frames(r, deliveries[how]), nil)
+			require.NoError(t, err)
+			equal(t, oracle.Do(r, oracle.Collective), p, lines)
+		})
+	}
+	for i, name := range krec.Mutations() {
+		r, err := krec.Apply(all[i%len(all)], uint64(i), name)
+		require.NoError(t, err)
+		check(name, r, uint64(i))
+	}
+	for seed := range uint64(seeds) {
+		r, names := krec.Mutate(all[seed%uint64(len(all))], 100+seed)
+		check(strings.Join(names, "+"), r, 100+seed)
+	}
+}
