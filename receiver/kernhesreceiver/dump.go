@@ -84,6 +84,7 @@ type sessionLine struct {
 	kernelStates                      // in_steps, outside, late, invalid, duplicate
 	InvalidBy       map[string]uint64 `json:"invalid_by"` // by reason
 	Pending         uint64            `json:"pending"`
+	Missing         uint64            `json:"missing"` // records that launches lacked when they were given up
 	Dropped         map[string]uint64 `json:"dropped"` // by reason
 }
 
@@ -230,7 +231,7 @@ func sessionLines(id uint64, reports []rankReport, ended string) []any {
 			ComputeNS: r.computeNS, CommNS: r.commNS, OverlapNS: r.overlapNS, CopyNS: r.copyNS,
 			IdleNS: r.idleNS, UnknownNS: r.unknownNS,
 			CommKernels: r.comm, StepRanges: r.stepRanges, StepsComplete: r.complete, StepsIncomplete: r.incomplete,
-			Called: r.called, kernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Dropped: r.dropped,
+			Called: r.called, kernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Missing: r.missing, Dropped: r.dropped,
 		})
 	}
 	return lines

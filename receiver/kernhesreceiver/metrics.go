@@ -11,7 +11,9 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
 // A metricSet gathers the metrics of one resource.
@@ -123,7 +125,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 	s.count(metadata.KernKernelsTotal, r.became.Late, "late")
 	s.count(metadata.KernKernelsTotal, r.became.Invalid, "invalid")
 	s.count(metadata.KernKernelsTotal, r.became.Duplicate, "duplicate")
-	s.byText(metadata.KernKernelsInvalidTotal, r.invalid)
+	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, cupti.InvalidNames[:]...)
 	s.count(metadata.KernKernelsPending, r.pending)
 	s.count(metadata.KernKernelsResidue, r.kernels-r.became.sum()-r.pending)
 	s.count(metadata.KernKernelsCommTotal, r.comm)
@@ -132,10 +134,13 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 	s.count(metadata.KernLaunchesTotal, r.launches.All)
 	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
 	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
+	s.count(metadata.KernKernelsMissingTotal, r.missing)
 
 	s.count(metadata.KernStepRangesTotal, r.stepRanges)
-	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete)
-	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped)
+	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
+	if r.dropped != nil {
+		s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, droppedReasons...)
+	}
 	readable := uint64(0)
 	if r.readable {
 		readable = 1
@@ -152,9 +157,20 @@ func (s *metricSet) age(m *metadata.Metric, moment, now uint64) {
 	s.number(m, nil).SetDoubleValue(float64(int64(now-moment)) / 1e9)
 }
 
-// byText appends a point for each text, in order of the texts.
-func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64) {
-	for _, text := range slices.Sorted(maps.Keys(counts)) {
+// These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
+var (
+	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone}
+	droppedReasons    = append(slices.Collect(maps.Values(wire.LostReasons)), engineGone)
+)
+
+// engineGone is the reason of records that an engine took with it.
+const engineGone = "engine_gone"
+
+// byText appends a point for each text, those in zero also without a count, in order of the texts.
+func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ...string) {
+	texts := slices.AppendSeq(slices.Clone(zero), maps.Keys(counts))
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
 		s.count(m, counts[text], text)
 	}
 }

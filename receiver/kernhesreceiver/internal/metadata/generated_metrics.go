@@ -29,6 +29,7 @@ var (
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsInvalidTotal              = &Metric{"kern_kernels_invalid_total", "Kernel records whose timestamps cannot be believed, by reason; they are the invalid ones of kern_kernels_total.", "{kernel}", Sum, false, []string{"rank", "reason"}}
 	KernKernelsLabelledTotal             = &Metric{"kern_kernels_labelled_total", "Kernel records of steps that have a call; with kern_kernels_total{state=\"in_step\"} the labelled fraction.", "{kernel}", Sum, false, []string{"rank"}}
+	KernKernelsMissingTotal              = &Metric{"kern_kernels_missing_total", "Kernel records that launches given up on did not get, as far as their number is known.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsPending                   = &Metric{"kern_kernels_pending", "Kernel records that wait for their step to close or their launch to be known.", "{kernel}", Gauge, false, []string{"rank"}}
 	KernKernelsReceivedTotal             = &Metric{"kern_kernels_received_total", "Kernel records that arrived.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsResidue                   = &Metric{"kern_kernels_residue", "Kernel records received less all that became of them and the pending ones; anything but 0 is a fault of the receiver.", "{kernel}", Gauge, false, []string{"rank"}}
@@ -79,6 +80,7 @@ var Metrics = []*Metric{
 	KernKernelsCommTotal,
 	KernKernelsInvalidTotal,
 	KernKernelsLabelledTotal,
+	KernKernelsMissingTotal,
 	KernKernelsPending,
 	KernKernelsReceivedTotal,
 	KernKernelsResidue,
