@@ -5,14 +5,20 @@
 
 #define FRAME_FILL (256u << 10) // bytes of a body from which a frame is closed
 
+static void close_one(struct encoder *e, uint16_t kind, struct filling *f) {
+  if (f->body.used > 0) queue_add(e->queue, kind, f->body.data, (uint32_t)f->body.used, f->stake);
+  f->body.used = 0;
+  f->stake = (struct stake){0};
+}
+
 void encode_close(struct encoder *e) {
   if (e->strung.used > 0) {
     queue_add(e->queue, KW_STRINGS, e->strung.data, (uint32_t)e->strung.used, (struct stake){0});
     e->strung.used = 0;
   }
-  if (e->open.used > 0) queue_add(e->queue, e->kind, e->open.data, (uint32_t)e->open.used, e->stake);
-  e->open.used = 0;
-  e->kind = 0;
+  close_one(e, KW_EVENTS, &e->events);
+  close_one(e, KW_KERNELS, &e->kernels);
+  close_one(e, KW_COPIES, &e->copies);
 }
 
 void encode_frame(struct encoder *e, uint16_t kind, const void *body, uint32_t length) {
@@ -25,18 +31,18 @@ void encode_frame(struct encoder *e, uint16_t kind, const void *body, uint32_t l
   queue_add(e->queue, kind, body, length, stake);
 }
 
-// item gives room in a frame of that kind. from, to: between them lies what it stands for, if it gets lost.
-static void *item(struct encoder *e, uint16_t kind, uint32_t what, size_t bytes, uint64_t from, uint64_t to) {
-  if (e->kind != kind || e->open.used + bytes > FRAME_FILL) encode_close(e);
-  if (e->kind == 0) {
-    e->kind = kind;
-    e->stake = (struct stake){.reason = KW_LOST_SHIM_BUFFER, .what = what};
-  }
-  struct loss *is = &e->stake.is;
+// item gives room in a frame. from, to: between them lies what it stands for, if it gets lost. Events that come after
+// records stay after them: they may forget the graph that those belong to.
+static void *item(struct encoder *e, struct filling *f, uint32_t what, size_t bytes, uint64_t from, uint64_t to) {
+  bool after = f == &e->events && e->kernels.body.used + e->copies.body.used > 0;
+  if (after || f->body.used + bytes > FRAME_FILL) encode_close(e);
+  struct loss *is = &f->stake.is;
   if (is->count == 0 || from < is->from) is->from = from;
   if (to > is->to) is->to = to;
   is->count++;
-  return bytes_add(&e->open, bytes);
+  f->stake.reason = KW_LOST_SHIM_BUFFER;
+  f->stake.what = what;
+  return bytes_add(&f->body, bytes);
 }
 
 static uint32_t give_id(struct encoder *e, const void *bytes, uint32_t length) {
@@ -73,7 +79,7 @@ static void announce(struct encoder *e, uint32_t domain, const kw_event *event) 
   e->said[domain] = 1;
   struct interned name = e->names.domain(domain);
   uint32_t bytes = (uint32_t)sizeof(kw_domain) + ((name.length + 7u) & ~7u);
-  kw_domain *d = item(e, KW_EVENTS, KW_OF_EVENTS, bytes, event->time, event->time);
+  kw_domain *d = item(e, &e->events, KW_OF_EVENTS, bytes, event->time, event->time);
   if (d == NULL) return;
   d->head = (kw_event){.kind = KW_DOMAIN, .length = (uint16_t)bytes, .thread = event->thread, .time = event->time};
   d->domain = domain;
@@ -93,7 +99,7 @@ static void ranged(struct encoder *e, const kw_event *event, size_t head, size_t
   uint32_t id = repeated_id(e, is.bytes, is.length);
   if (id != 0) is.length = 0;
   size_t bytes = head + ((is.length + 7u) & ~7u);
-  uint8_t *to = item(e, KW_EVENTS, KW_OF_EVENTS, bytes, event->time, event->time);
+  uint8_t *to = item(e, &e->events, KW_OF_EVENTS, bytes, event->time, event->time);
   if (to == NULL) return;
   memcpy(to, from, head);
   ((kw_event *)(void *)to)->length = (uint16_t)bytes;
@@ -118,33 +124,35 @@ static uint64_t callbacks_of(uint16_t kind) {
 }
 
 void encode_event(struct encoder *e, const kw_event *event) {
-  e->events++;
-  e->callbacks += callbacks_of(event->kind);
+  e->events_seen++;
+  e->callbacks_seen += callbacks_of(event->kind);
   if (event->kind == KW_PUSH) {
     ranged(e, event, sizeof(kw_push), offsetof(kw_push, text), ((const kw_push *)(const void *)event)->domain);
   } else if (event->kind == KW_START) {
     ranged(e, event, sizeof(kw_start), offsetof(kw_start, text), ((const kw_start *)(const void *)event)->domain);
   } else {
-    void *to = item(e, KW_EVENTS, KW_OF_EVENTS, event->length, event->time, event->time);
+    void *to = item(e, &e->events, KW_OF_EVENTS, event->length, event->time, event->time);
     if (to != NULL) memcpy(to, event, event->length);
   }
 }
 
 void encode_kernel(struct encoder *e, const kw_kernel *record) {
-  void *to = item(e, KW_KERNELS, KW_OF_KERNELS, sizeof *record, record->start, record->end);
+  void *to = item(e, &e->kernels, KW_OF_KERNELS, sizeof *record, record->start, record->end);
   if (to != NULL) memcpy(to, record, sizeof *record);
 }
 
 void encode_copy(struct encoder *e, const kw_copy *record) {
-  void *to = item(e, KW_COPIES, KW_OF_COPIES, sizeof *record, record->start, record->end);
+  void *to = item(e, &e->copies, KW_OF_COPIES, sizeof *record, record->start, record->end);
   if (to != NULL) memcpy(to, record, sizeof *record);
 }
 
-uint64_t encode_pending(const struct encoder *e) { return e->strung.used + e->open.used; }
+uint64_t encode_pending(const struct encoder *e) { return e->strung.used + e->events.body.used + e->kernels.body.used + e->copies.body.used; }
 
 void encode_free(struct encoder *e) {
   intern_free(&e->strings);
   bytes_free(&e->strung);
-  bytes_free(&e->open);
+  bytes_free(&e->events.body);
+  bytes_free(&e->kernels.body);
+  bytes_free(&e->copies.body);
   free(e->seen);
 }

@@ -15,17 +15,21 @@ struct names {
   struct interned (*domain)(uint32_t domain);
 };
 
+// A filling is a frame that is being filled.
+struct filling {
+  struct bytes body;
+  struct stake stake; // its loss
+};
+
 struct encoder {
   struct queue *queue;
   struct names names;
   struct intern strings; // every text that has an id
-  struct bytes strung;   // STRINGS frame being filled: it goes out before `open`
-  struct bytes open;     // frame being filled
-  uint16_t kind;         // its kind; 0: none
-  struct stake stake;    // its loss
+  struct bytes strung;   // STRINGS frame being filled: it goes out before the others
+  struct filling events, kernels, copies; // they go out in this order
   uint64_t *seen;        // ENCODE_SEEN of them
   uint8_t said[ENCODE_DOMAINS]; // domains that were announced
-  uint64_t events, callbacks;   // statistics
+  uint64_t events_seen, callbacks_seen; // ever
 };
 
 // encode_event takes an event out of the ring: registered texts are looked up, repeated ones get ids.
