@@ -135,12 +135,12 @@ enum { OPEN = 64 };
 static _Thread_local struct { uint32_t domain, depth; } open_ranges[OPEN];
 static _Thread_local uint32_t n_open;
 
-static uint32_t *open_depth(uint32_t domain) {
+static uint32_t *open_depth(uint32_t id) {
   static _Thread_local uint32_t beyond;
   uint32_t i = 0;
-  while (i < n_open && open_ranges[i].domain != domain) i++;
+  while (i < n_open && open_ranges[i].domain != id) i++;
   if (i == OPEN) return &beyond;
-  if (i == n_open) open_ranges[n_open++].domain = domain;
+  if (i == n_open) open_ranges[n_open++].domain = id;
   return &open_ranges[i].depth;
 }
 
