@@ -164,3 +164,46 @@ func TestUnion(t *testing.T) {
 	check(4, interval{1, 3}, interval{3, 3}, interval{10, 12})
 	check(2, clip([]interval{{1, 3}, {4, 6}, {9, 12}}, 2, 5)...)
 }
+
+// The rows stand in order of first start, and a step's window begins at the latest end of any before it.
+func TestOrderAndWindow(t *testing.T) {
+	b := krec.NewBuilder()
+	run := func(text string, from, to uint64) {
+		b.Push(text)
+		b.Run("a", 7, from*us-b.Now()%1e6-us, (to-from)*us) // from and to are µs since the Builder's beginning
+		b.Pop()
+	}
+	run("step:third seq=1", 200, 230)
+	run("step:first seq=2", 20, 100)
+	run("step:second seq=3", 30, 50)
+	b.Run("foreign", 13, 90*us-b.Now()%1e6-us, 30*us)
+	b.Copy(0, 7, 0, b.Now(), b.Now()+20*us, 64)         // ends after the first kernel began
+	b.Copy(0, 7, 0, b.Now()+200*us, b.Now()+300*us, 64) // ends after the last one
+	_, f := only(t, b.Recording())
+	check(t, "order", f, want{1, 80, 0, 0, 80, 0, true}, want{1, 20, 0, 0, 20, 0, true}, want{1, 30, 0, 0, 30, 20, true})
+	if f.Steps[0].Text != "step:first seq=2" || f.Steps[2].Text != "step:third seq=1" {
+		t.Errorf("order: %q … %q", f.Steps[0].Text, f.Steps[2].Text)
+	}
+	if f.Copy != 0 {
+		t.Errorf("order: copies add %d ns between kernels, want none", f.Copy)
+	}
+}
+
+// A record is of the latest launch of its id that can have made it.
+func TestMatch(t *testing.T) {
+	b := krec.NewBuilder()
+	b.Push("step:decode seq=1")
+	id := b.Launch()
+	b.Kernel(id, "to the limit", 7, 0, b.Now()-100*us, b.Now())
+	b.Correlate(77)
+	b.Run("captured since", 7, 5*us, us)
+	b.Pop()
+	b.Correlate(77)
+	g := b.Capture()
+	g.Kernel("x", 7)
+	w, f := only(t, b.Recording())
+	check(t, "match", f, want{2, 101, 0, 0, 107, 0, true})
+	if w.UnfulfilledLaunches != 0 || w.CapturedLaunches != 1 {
+		t.Errorf("match: %+v", w.Counts)
+	}
+}
