@@ -35,6 +35,7 @@ typedef struct {
   uint64_t busy;          // so many subscriptions are refused with 39
   uint64_t reorder;       // the seed
   uint64_t late_ms, flush_slow_ms;
+  uint64_t patience_ms;   // for a client's callback to return; then it is a deadlock
   bool reordered, unreadable, short_buffers, hold_back, null_invalid;
   hes_answer hes;
 } mock_faults;

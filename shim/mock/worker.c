@@ -193,14 +193,9 @@ void start_worker(void) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-// A client's callbacks take microseconds; after so long it is a deadlock, also under a sanitizer on a busy machine.
-#ifndef MOCK_PATIENCE_MS
-#define MOCK_PATIENCE_MS 30000
-#endif
-
 void run_pass(pass_kind kind, const char *call) {
   if (mock_inside >= IN_REQUEST) return; // the worker itself: what it is doing will do
-  struct timespec deadline = after_ms(MOCK_PATIENCE_MS);
+  struct timespec deadline = after_ms(mock.fault.patience_ms);
   pthread_mutex_lock(&mock.lock);
   uint64_t mine = ++tickets;
   wanted |= 1u << kind;

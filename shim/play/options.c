@@ -54,6 +54,7 @@ static const char help[] =
     "      late-complete=MS      buffers come that long after the flush has returned\n"
     "      flush-slow=MS         each flush takes that much longer\n"
     "      busy[=N]              the first N subscriptions (all) answer 39: another client is there\n"
+    "      patience=MS           a call that waits that long for a client's callback is a deadlock. Default: 30000\n"
     "      missing=SYMBOL        the library lacks that symbol\n"
     "      wrap                  correlation ids pass 2^32 in the middle of the file\n"
     "      kill-at=FRACTION      SIGKILL at that part of the frames\n"

@@ -150,8 +150,9 @@ static void register_alone(void) { CU(ActivityRegisterCallbacks, request, comple
 static void enable_alone(void) { CU(ActivityEnable, 10); }
 static void drops_in_request(void) { in_request = read_drops; give(GOOD); }
 static void drops_in_complete(void) { in_complete = read_drops; give(GOOD); }
-static void drops_under_lock(void) { trace(); pthread_mutex_lock(&lock); read_drops(); }
-static void flush_under_lock(void) { trace(); offer(); pthread_mutex_lock(&lock); flush(); }
+static void impatient(void) { setenv("KERNHES_MOCK_FAULT", "patience=1000", 1), mock->start(true); }
+static void drops_under_lock(void) { impatient(), trace(); pthread_mutex_lock(&lock); read_drops(); }
+static void flush_under_lock(void) { impatient(), trace(); offer(); pthread_mutex_lock(&lock); flush(); }
 static void serial_kernels(void) { subscribe(), enable(3); }
 static void graph_trace(void) { subscribe(), enable(51); }
 static uint64_t my_clock(void) { return 1; }
