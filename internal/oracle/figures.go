@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +50,7 @@ type Row struct {
 
 // MarshalJSON writes a row in the order of Columns.
 func (r Row) MarshalJSON() ([]byte, error) {
-	return fmt.Appendf(nil, "[%q,%d,%d,%d,%d,%d,%d,%t]", r.Text, r.Kernels, r.Compute, r.Comm, r.Overlap, r.Wall, r.Foreign, r.Complete), nil
+	return json.Marshal([]any{r.Text, r.Kernels, r.Compute, r.Comm, r.Overlap, r.Wall, r.Foreign, r.Complete})
 }
 
 // A Group is the sum of the rows of one step text without its seq.
