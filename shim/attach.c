@@ -148,12 +148,13 @@ enum attached attach(bool late) {
   int result = subscribe(!set_after);
   if (cupti.v2 && result != CUPTI_OK && result != CUPTI_MULTIPLE_SUBSCRIBERS && !set_after) result = subscribe(false);
   if (result != CUPTI_OK) return failed("subscribing", result);
+  // Before any kind is enabled, as the attribute's documentation demands.
+  if (set_after && (result = set_hes(cupti.subscriber)) != CUPTI_OK) refuse("setting HES", result);
   atomic_store(&pending, hes && !late);
   result = callbacks_enable();
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
   result = start_recording();
   if (result != CUPTI_OK) return failed("enabling activity records", result);
-  if (set_after && (result = set_hes(cupti.subscriber)) != CUPTI_OK) refuse("setting HES", result);
   if (hes && late) {
     // HES can't be turned on any more, but another subscriber may have done so in time.
     if (cupti.v2 && hes_reads_back()) {

@@ -3,11 +3,11 @@
 #include "pool.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <sys/mman.h>
 
-static struct buffer *buffers;
-static uint8_t *memory;
+static struct buffer buffers[POOL_MOST + 1]; // the last is the early one
+static _Atomic(uint8_t *) memory;
 static uint32_t count;
 static uint64_t each; // bytes of one
 
@@ -15,7 +15,8 @@ static _Atomic uint64_t free_head, done_head; // low half: index + 1, 0: empty; 
 static _Atomic uint64_t waiting, requests;
 static _Atomic uint32_t out, most;
 
-static _Alignas(8) uint8_t scrap[POOL_SCRAP_BYTES];
+static _Alignas(8) uint8_t scrap[POOL_SCRAP_BYTES], early[POOL_EARLY_BYTES];
+static atomic_bool early_lent; // once, and never again
 
 static void put(_Atomic uint64_t *head, uint32_t index) {
   uint64_t old = atomic_load(head);
@@ -26,24 +27,33 @@ static void put(_Atomic uint64_t *head, uint32_t index) {
 
 bool pool_open(uint32_t want, uint64_t size) {
   if (memory != NULL) return true;
-  buffers = calloc(want, sizeof *buffers);
+  if (want > POOL_MOST) want = POOL_MOST;
   void *map = mmap(NULL, want * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (buffers == NULL || map == MAP_FAILED) {
-    free(buffers);
-    return false;
-  }
+  if (map == MAP_FAILED) return false;
   each = size;
   count = want;
-  memory = map;
   for (uint32_t i = want; i-- > 0;) {
-    buffers[i].bytes = memory + i * size;
+    buffers[i].bytes = (uint8_t *)map + i * size;
     put(&free_head, i);
   }
+  atomic_store(&memory, map);
   return true;
+}
+
+static void count_out(void) {
+  uint32_t now = atomic_fetch_add(&out, 1) + 1, was = atomic_load(&most);
+  while (now > was && !atomic_compare_exchange_weak(&most, &was, now)) continue;
 }
 
 uint8_t *pool_lend(uint64_t *size) {
   atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
+  if (atomic_load(&memory) == NULL) {
+    if (atomic_exchange(&early_lent, true)) return NULL;
+    buffers[POOL_MOST].bytes = early;
+    *size = POOL_EARLY_BYTES;
+    count_out();
+    return early;
+  }
   uint64_t old = atomic_load(&free_head), next;
   uint32_t index;
   do {
@@ -51,8 +61,7 @@ uint8_t *pool_lend(uint64_t *size) {
     index = (uint32_t)old - 1;
     next = atomic_load_explicit(&buffers[index].linked, memory_order_relaxed);
   } while (!atomic_compare_exchange_weak(&free_head, &old, ((old >> 32) + 1) << 32 | next));
-  uint32_t now = atomic_fetch_add(&out, 1) + 1, was = atomic_load(&most);
-  while (now > was && !atomic_compare_exchange_weak(&most, &was, now)) continue;
+  count_out();
   *size = each;
   return buffers[index].bytes;
 }
@@ -60,13 +69,21 @@ uint8_t *pool_lend(uint64_t *size) {
 uint8_t *pool_scrap(void) { return scrap; }
 bool pool_is_scrap(const uint8_t *bytes) { return bytes == scrap; }
 
+// index_of gives a buffer's index, or -1 if it is none of ours.
+static int64_t index_of(const uint8_t *bytes) {
+  if (bytes == early) return POOL_MOST;
+  const uint8_t *first = atomic_load(&memory);
+  uint64_t at = (uintptr_t)bytes - (uintptr_t)first;
+  return first == NULL || at >= count * each || at % each != 0 ? -1 : (int64_t)(at / each);
+}
+
 void pool_complete(uint8_t *bytes, uint64_t valid) {
-  uint64_t at = (uint64_t)(bytes - memory);
-  if (memory == NULL || bytes < memory || at >= count * each || at % each != 0) return;
-  uint32_t index = (uint32_t)(at / each);
-  buffers[index].valid = valid <= each ? valid : each;
+  int64_t index = index_of(bytes);
+  if (index < 0) return;
+  uint64_t room = index == POOL_MOST ? POOL_EARLY_BYTES : each;
+  buffers[index].valid = valid <= room ? valid : room;
   atomic_fetch_add(&waiting, buffers[index].valid);
-  put(&done_head, index);
+  put(&done_head, (uint32_t)index);
 }
 
 struct buffer *pool_completed(void) {
@@ -85,7 +102,7 @@ struct buffer *pool_completed(void) {
 void pool_return(struct buffer *b) {
   atomic_fetch_sub(&waiting, b->valid);
   atomic_fetch_sub(&out, 1);
-  put(&free_head, (uint32_t)(b - buffers));
+  if (b->bytes != early) put(&free_head, (uint32_t)(b - buffers));
 }
 
 uint64_t pool_waiting(void) { return atomic_load(&waiting); }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define POOL_MOST 4096u // buffers
+#define POOL_EARLY_BYTES (64u << 10)
 #define POOL_SCRAP_BYTES (64u << 10)
 
 struct buffer {
@@ -17,7 +19,8 @@ struct buffer {
 // pool_open maps and prefaults count buffers of size bytes each; false if there is no memory.
 bool pool_open(uint32_t count, uint64_t size);
 
-// pool_lend gives a buffer and its size in bytes, or NULL if all are out. Lock-free, any thread.
+// pool_lend gives a buffer and its size in bytes, or NULL if all are out. Lock-free, any thread. CUPTI may ask before
+// the first context: then there is one small buffer, until the pool is open.
 uint8_t *pool_lend(uint64_t *size);
 
 // pool_scrap gives the buffer of last resort for a CUPTI that crashes on NULL: what is written there is lost.
