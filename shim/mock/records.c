@@ -176,7 +176,7 @@ static int by_key(const void *a, const void *b) {
 
 // With disorder, buffers of one pass change places where they begin within half a second of each other.
 void deliver_sealed(void) {
-  if (mock.fault.reordered) {
+  if (mock.fault.reordered && n_sealed) {
     for (size_t i = 0; i < n_sealed; i++) sealed[i]->key += mix(mock.fault.reorder ^ sealed[i]->key) % 500000000;
     qsort(sealed, n_sealed, sizeof *sealed, by_key);
   }

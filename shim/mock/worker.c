@@ -68,7 +68,7 @@ static void gather(uint64_t now, bool forced) {
         room_due = room_due ? room_due * 2 : 4096;
         if (!(due = realloc(due, room_due * sizeof *due))) abort();
       }
-      uint64_t disorder = mock.fault.reordered ? mix(mock.fault.reorder + (uintptr_t)r->bytes) % 500000000 : 0;
+      uint64_t disorder = mock.fault.reordered ? mix(mock.fault.reorder ^ mix(record_start(r) ^ record_ready(r))) % 500000000 : 0;
       due[n_due++] = (due_entry){.due = {r, &c->offer, !ended}, .from = c, .index = i,
                                  .key = record_ready(r) + (uint64_t)c->offer.time_shift + disorder};
     }
@@ -105,7 +105,7 @@ static void forget_taken(void) {
 static bool pack(bool forced) {
   gather(mock_now(), forced);
   // With disorder, records change places where they end within half a second of each other.
-  if (mock.fault.reordered) qsort(due, n_due, sizeof *due, by_key);
+  if (mock.fault.reordered && n_due) qsort(due, n_due, sizeof *due, by_key);
   size_t i = 0;
   while (i < n_due && emit_record(&due[i].due)) due[i].from->taken[due[i].index] = true, i++;
   lacking = i < n_due;

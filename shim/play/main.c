@@ -88,7 +88,7 @@ static int play_one(void) {
 }
 
 // arguments are ours, with what all files share in front and one file at the end.
-static char **arguments(int argc, char **argv, const char *file) {
+static char **arguments(int argc, char **argv, char *file) {
   static char shared[4][64];
   snprintf(shared[0], sizeof shared[0], "--shift=%lld", (long long)opt.shift);
   snprintf(shared[1], sizeof shared[1], "--anchor=%llu", (unsigned long long)opt.anchor);
@@ -100,7 +100,7 @@ static char **arguments(int argc, char **argv, const char *file) {
   args[n++] = argv[0];
   for (int i = 0; i < 4; i++) args[n++] = shared[i];
   for (int i = 1; i < argc - opt.n_files; i++) args[n++] = argv[i]; // getopt has moved the files to the end
-  args[n++] = strdup(file);
+  args[n++] = file;
   return args;
 }
 
@@ -109,13 +109,11 @@ static bool share_time(void) {
   opt.origin = UINT64_MAX;
   for (int i = 0; i < opt.n_files; i++) {
     recording r;
-    if (!read_recording(opt.files[i], &r)) return false;
+    bool sound = read_recording(opt.files[i], &r);
     if (r.first < opt.origin) opt.origin = r.first;
     if (r.last > longest) longest = r.last;
-    free(r.bytes);
-    free(r.frames);
-    free(r.records);
-    free(r.threads);
+    free_recording(&r);
+    if (!sound) return false;
   }
   opt.period = longest - opt.origin + 1000000;
   opt.anchor = monotonic_now() + 300000000; // time to start them
@@ -137,6 +135,7 @@ static int play_all(int argc, char **argv) {
       execv("/proc/self/exe", args);
       _exit(127);
     }
+    free(args);
     if (children[i] < 0) return perror("kernhes-play: fork"), 1;
   }
   int worst = 0;

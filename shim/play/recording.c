@@ -81,7 +81,7 @@ static const size_t least[] = {[META] = 2, [NAME] = 8, [LAUNCH] = 24, [PUSH] = 2
 
 typedef struct {
   recording *r;
-  size_t kernel_size, room_records, room_threads;
+  size_t kernel_size, room_records, room_threads, room_names;
   map names, threads, launches; // launches: correlation id → index of the latest launch frame + 1
 } reader;
 
@@ -160,6 +160,8 @@ static bool place(reader *rd, frame *f, size_t index, const frame *before) {
   case NAME: {
     char *name = strndup((const char *)f->body + 8, f->length - 8);
     if (!name) abort();
+    r->names = grow(r->names, r->n_names, &rd->room_names, sizeof *r->names);
+    r->names[r->n_names++] = name;
     map_put(&rd->names, get64(f->body, 0), (uint64_t)(uintptr_t)name);
     break;
   }
@@ -225,6 +227,15 @@ static void note_correlations(recording *r) {
     if (!seen || id > r->correlation_high) r->correlation_high = id;
     if (seen++ == r->launches / 2) r->correlation_middle = id;
   }
+}
+
+void free_recording(recording *r) {
+  for (size_t i = 0; i < r->n_names; i++) free(r->names[i]);
+  free(r->names);
+  free(r->bytes);
+  free(r->frames);
+  free(r->records);
+  free(r->threads);
 }
 
 bool read_recording(const char *path, recording *r) {

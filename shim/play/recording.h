@@ -29,6 +29,8 @@ typedef struct {
   size_t n_frames;
   mock_record *records;
   size_t n_records;
+  char **names;      // what records' names point at
+  size_t n_names;
   uint32_t *threads; // recorded thread ids; the first is the one that begins
   uint32_t n_threads;
   gpu_context contexts[64];
@@ -42,6 +44,7 @@ typedef struct {
 
 // read_recording reads a file whole. On a file that is not one it says why on stderr, and returns false.
 bool read_recording(const char *path, recording *);
+void free_recording(recording *);
 
 static inline uint32_t get32(const uint8_t *b, size_t at) { uint32_t v; __builtin_memcpy(&v, b + at, 4); return v; }
 static inline uint64_t get64(const uint8_t *b, size_t at) { uint64_t v; __builtin_memcpy(&v, b + at, 8); return v; }

@@ -48,13 +48,14 @@ for expect in "$recordings"/*.expect.json; do
   holds "$name" $whole disorder=0
   hash=$(field "$got" hash)
   play "$name recorded" 0 A= --deliver recorded "$file"; holds "$name recorded" $whole hash=$hash
-  for fault in reorder=1 short-buffers hold-back late-complete=20; do
-    play "$name $fault" 0 KERNHES_MOCK_FAULT=$fault "$file"; holds "$name $fault" $whole hash=$hash
-  done
+  play "$name reorder" 0 KERNHES_MOCK_FAULT=reorder=1 "$file"; holds "$name reorder" $whole hash=$hash
   play "$name recorded reorder" 0 KERNHES_MOCK_FAULT=reorder=1 --deliver recorded "$file"; holds "$name recorded reorder" $whole hash=$hash
   [ "$(field "$got" disorder)" -gt 100 ] || fail "$name: reorder makes no disorder"
 done
 
+for fault in short-buffers hold-back late-complete=20 flush-slow=50; do
+  play "$fault" 0 KERNHES_MOCK_FAULT=$fault "$file"; holds "$fault" $whole hash=$hash
+done
 for version in 12080=26 12090=28 130000=130000 130100=130100 130200=130200 130300=130300 130400=130400 130500=130500; do
   play "$version" 0 KERNHES_MOCK_HES=accepted --cupti ${version%=*} "$file"; holds "$version" $whole hash=$hash cupti=${version#*=} hes=1 states=0
 done
