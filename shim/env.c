@@ -79,7 +79,7 @@ static const char *texts[ENV_COUNT];
 static uint64_t numbers[ENV_COUNT];
 
 static bool is_choice(const char *choices, const char *value) {
-  size_t n = strlen(value);
+  size_t n = strchr(value, '|') != NULL ? 0 : strlen(value);
   for (const char *at = choices; n > 0 && at != NULL; at = strchr(at, '|')) {
     if (*at == '|') at++;
     if (strncmp(at, value, n) == 0 && (at[n] == 0 || at[n] == '|')) return true;

@@ -32,6 +32,7 @@ static pthread_t thread;
 static atomic_bool finishing;
 static atomic_int command;
 static bool busy, yielded, attached;
+static uint64_t before; // when the last flush began, or tracing: what is dropped was dropped after that
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of report; never held while CUPTI is called
 static struct flusher_report report;
@@ -58,7 +59,6 @@ static void bracket(void) {
 
 // flush returns how long CUPTI took, ns.
 static uint64_t flush(uint32_t flags) {
-  static uint64_t before; // when the flush before this one began
   uint64_t began = clock_now(), tick = clock_tick();
   int result = cupti.ActivityFlushAll(flags);
   uint64_t took = clock_tick() - tick;
@@ -90,6 +90,7 @@ static void attach_again(void) {
   if (!pool_open((uint32_t)env_number(ENV_POOL_BUFFERS), env_number(ENV_POOL_BUFFER_KB) << 10)) return;
   enum attached a = attach(true);
   attached = a == ATTACHED;
+  before = clock_now();
   busy = a == ATTACHED_BUSY;
 }
 
@@ -146,6 +147,7 @@ static void *run(void *unused) {
 bool flusher_start(bool is_busy) {
   busy = is_busy;
   attached = !is_busy;
+  before = clock_now();
   wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   finished = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return wake >= 0 && finished >= 0 && threads_start(&thread, "kernhes-flush", run);

@@ -224,7 +224,10 @@ void link_step(struct link *l, struct queue *q, const struct intern *strings) {
   bool impatient = l->state <= LINK_GREETING && clock_tick() - l->since > PATIENCE;
   const char *wrong = impatient ? "no answer" : NULL;
   if (wrong == NULL && l->state != LINK_CONNECTING) wrong = hear(l, q, strings);
-  if (wrong == NULL && l->state != LINK_CONNECTING) wrong = talk(l, q);
+  if (wrong == NULL && l->state != LINK_CONNECTING) {
+    wrong = talk(l, q);
+    if (wrong != NULL) hear(l, q, strings); // its last words: acknowledgements, or why it refuses
+  }
   if (wrong != NULL) link_break(l, q, wrong);
 }
 

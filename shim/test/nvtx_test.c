@@ -1,0 +1,190 @@
+// NVTX through its own tables, as an image of a process sets them up; before the first context and after; and that a
+// new thread's ranges and launches neither allocate nor lock.
+#include "callbacks.h"
+#include "check.h"
+#include "cupti.h"
+#include "events.h"
+#include "nvtx.h"
+#include "nvtx_abi.h"
+
+#include <pthread.h>
+#include <string.h>
+
+int InitializeInjectionNvtx2(nvtx_get_table get);
+
+// Linked with --wrap: what the shim itself calls is counted here.
+static _Thread_local unsigned costs;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+int __real_pthread_mutex_lock(pthread_mutex_t *m);
+void *__wrap_malloc(size_t n) { return costs++, __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t m) { return costs++, __real_calloc(n, m); }
+void *__wrap_realloc(void *p, size_t n) { return costs++, __real_realloc(p, n); }
+int __wrap_pthread_mutex_lock(pthread_mutex_t *m) { return costs++, __real_pthread_mutex_lock(m); }
+
+static void initialiser(void) { CHECK(!"NVTX's own initialiser is never called again"); }
+
+static nvtx_function core[NVTX_SLOTS], core2[NVTX_SLOTS];
+static nvtx_function *core_slots[NVTX_SLOTS + 1], *core2_slots[NVTX_SLOTS + 1];
+
+static int module_table(int module, nvtx_function ***table, unsigned int *size) {
+  if (module != NVTX_CORE && module != NVTX_CORE2) return 0;
+  *table = module == NVTX_CORE ? core_slots : core2_slots;
+  *size = NVTX_SLOTS;
+  return 1;
+}
+
+static const void *get_table(uint32_t id) {
+  static const nvtx_callbacks callbacks = {sizeof callbacks, module_table};
+  return id == NVTX_CALLBACKS ? &callbacks : NULL;
+}
+
+#define PUSH_A ((int (*)(const char *))core[CORE_PUSH_A])
+#define PUSH_W ((int (*)(const wchar_t *))core[CORE_PUSH_W])
+#define POP ((int (*)(void))core[CORE_POP])
+#define START_A ((uint64_t (*)(const char *))core[CORE_START_A])
+#define END ((void (*)(uint64_t))core[CORE_END])
+#define DOMAIN_A ((void *(*)(const char *))core2[CORE2_CREATE_A])
+#define DOMAIN_PUSH ((int (*)(void *, const nvtx_attributes *))core2[CORE2_PUSH_EX])
+#define DOMAIN_POP ((int (*)(void *))core2[CORE2_POP])
+#define REGISTER_A ((void *(*)(void *, const char *))core2[CORE2_REGISTER_A])
+
+static uint8_t taken[1 << 16];
+static size_t at, got;
+
+// next gives the next event in the ring.
+static const kw_event *next(void) {
+  if (at == got) {
+    at = 0;
+    got = ring_take(events_ring(), taken, sizeof taken);
+    CHECK(got > 0);
+  }
+  const kw_event *e = (const void *)(taken + at);
+  at += e->length;
+  return e;
+}
+
+static void pushed(const char *text, uint32_t domain, uint32_t depth) {
+  const kw_push *e = (const void *)next();
+  CHECK_EQUAL(e->head.kind, KW_PUSH);
+  CHECK_EQUAL(e->domain, domain);
+  CHECK_EQUAL(e->depth, depth);
+  CHECK_EQUAL(e->length, strlen(text));
+  CHECK(memcmp(e + 1, text, e->length) == 0);
+}
+
+static void popped(uint32_t domain, uint32_t depth) {
+  const kw_pop *e = (const void *)next();
+  CHECK_EQUAL(e->head.kind, KW_POP);
+  CHECK_EQUAL(e->domain, domain);
+  CHECK_EQUAL(e->depth, depth);
+}
+
+static void *launch_from_new_thread(void *registered) {
+  nvtx_attributes a = {.version = 3, .size = sizeof a, .message_type = MESSAGE_REGISTERED, .message = registered};
+  cupti_api_data call = {.site = 0, .correlation = 99};
+  DOMAIN_PUSH(NULL, &a);
+  PUSH_A("inner");
+  PUSH_W(L"\u00e4");
+  callbacks_api(NULL, CUPTI_DRIVER_API, 514, &call);
+  call.site = 1;
+  callbacks_api(NULL, CUPTI_DRIVER_API, 514, &call);
+  POP();
+  CHECK_EQUAL(costs, 0);
+  return NULL;
+}
+
+static int graph_node_id(void *node, uint64_t *id) {
+  *id = (uintptr_t)node;
+  return 0;
+}
+
+static void captured_launch(void) {
+  cupti_api_data call = {.site = 0, .correlation = 5};
+  cupti_graph_data graph = {.node = (void *)0x500000001, .node_type = 0};
+  cupti_resource_data resource = {.descriptor = &graph};
+  cupti.GetGraphNodeId = graph_node_id;
+  callbacks_api(NULL, CUPTI_RESOURCE, CUPTI_NODE_CREATED, &resource); // outside a launch
+  callbacks_api(NULL, CUPTI_DRIVER_API, 307, &call);
+  callbacks_api(NULL, CUPTI_RESOURCE, CUPTI_NODE_CREATED, &resource);
+  call.site = 1;
+  callbacks_api(NULL, CUPTI_DRIVER_API, 307, &call);
+  const kw_node_created *n = (const void *)next();
+  CHECK(n->head.kind == KW_NODE_CREATED && n->flags == 0 && n->node == 0x500000001);
+  const kw_launch *l = (const void *)next();
+  CHECK(l->head.kind == KW_LAUNCH && l->correlation == 5 && l->flags == 0);
+  n = (const void *)next();
+  CHECK(n->head.kind == KW_NODE_CREATED && n->flags == KW_NODE_IN_LAUNCH);
+  l = (const void *)next();
+  CHECK(l->head.kind == KW_CAPTURED && l->correlation == 5);
+  graph.original_node = (void *)0x600000002;
+  callbacks_api(NULL, CUPTI_RESOURCE, CUPTI_NODE_CLONED, &resource);
+  const kw_node_cloned *c = (const void *)next();
+  CHECK(c->head.kind == KW_NODE_CLONED && c->original == 0x600000002 && c->clone == 0x500000001);
+}
+
+int main(void) {
+  for (int i = 1; i < NVTX_SLOTS; i++) {
+    core[i] = core2[i] = initialiser;
+    core_slots[i] = &core[i];
+    core2_slots[i] = &core2[i];
+  }
+  CHECK_EQUAL(InitializeInjectionNvtx2(get_table), 1);
+  CHECK(core[1] == initialiser); // marks are none of ours
+
+  // Before the first context: only what stays open is told later.
+  void *nccl = DOMAIN_A("NCCL");
+  CHECK(nccl != NULL && DOMAIN_A("NCCL") == nccl);
+  CHECK_EQUAL(PUSH_A("outer"), 0);
+  CHECK_EQUAL(PUSH_A("gone"), 1);
+  CHECK_EQUAL(POP(), 1);
+  nvtx_attributes a = {.version = 3, .size = sizeof a, .message_type = MESSAGE_ASCII, .message = "collective"};
+  CHECK_EQUAL(DOMAIN_PUSH(nccl, &a), 0);
+  uint64_t early = START_A("request");
+  END(START_A("short"));
+  CHECK(events_open(64u << 10));
+  nvtx_live();
+  pushed("outer", 0, 1);
+  pushed("collective", 1, 1);
+  const kw_start *s = (const void *)next();
+  CHECK(s->head.kind == KW_START && s->range == early && s->length == 7);
+
+  END(early);
+  CHECK_EQUAL(next()->kind, KW_END);
+  CHECK_EQUAL(PUSH_W(L"\u20ac"), 1);
+  pushed("\xe2\x82\xac", 0, 2);
+  CHECK_EQUAL(POP(), 1);
+  CHECK_EQUAL(POP(), 0);
+  popped(0, 1);
+  popped(0, 0);
+  POP(); // one too many
+  popped(0, 0);
+  CHECK_EQUAL(DOMAIN_POP(nccl), 0);
+  popped(1, 0);
+
+  void *registered = REGISTER_A(nccl, "registered");
+  CHECK(registered != NULL && REGISTER_A(NULL, "registered") == registered);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, launch_from_new_thread, registered) == 0);
+  pthread_join(thread, NULL);
+  const kw_push *p = (const void *)next();
+  CHECK(p->head.kind == KW_PUSH && p->length == EVENTS_REGISTERED && p->text == 1 && p->depth == 1);
+  pushed("inner", 0, 2);
+  pushed("\xc3\xa4", 0, 3);
+  const kw_launch *l = (const void *)next();
+  CHECK(l->head.kind == KW_LAUNCH && l->correlation == 99 && l->flags == KW_LAUNCH_GRAPH);
+  popped(0, 2);
+  captured_launch();
+
+  a.message_type = MESSAGE_REGISTERED;
+  a.message = NULL;
+  DOMAIN_PUSH(nccl, &a);
+  pushed("", 1, 1);
+  DOMAIN_PUSH(nccl, NULL);
+  pushed("", 1, 2);
+  nvtx_off();
+  PUSH_A("unheard");
+  CHECK_EQUAL(ring_used(events_ring()), 0);
+  return 0;
+}
