@@ -1,0 +1,159 @@
+// Package chunk packs the steps of one rank, with the shapes that they use, into the body of a log record, and reads it.
+// CHUNK.md has the format.
+//
+// A Packer takes steps as they become final and hands out a chunk when it is whole; Unpack reads one. What a step's
+// kernels have in common with those of other steps, its Shape, lies in a chunk once; a step itself is columns of numbers.
+package chunk
+
+// EventName and Version mark the log record of a chunk. Readers refuse and count anything else.
+const (
+	EventName = "kernhes.steps"
+	Version   = 1
+)
+
+// Bounds of what a chunk holds.
+const (
+	// MaxBytes is the longest chunk that a Packer makes. OTLP receivers take messages up to 4 MiB by default.
+	MaxBytes = 1<<20 - 4096
+	// LimitBytes is the longest body that Unpack reads.
+	LimitBytes = 7 << 19
+	// MaxText is the longest text, in bytes; a Packer cuts longer ones.
+	MaxText = 4096
+)
+
+// WindowSteps is how many steps in a row, by seq, share a window: chunks are cut between windows, on all ranks alike.
+const WindowSteps = 64
+
+// Window is the window of a seq.
+func Window(seq int64) int64 { return seq >> 6 }
+
+// An Identity says whose steps a chunk holds. Everything but Run, Rank and Device may be empty.
+type Identity struct {
+	Run     string
+	Rank    int64
+	Device  uint16
+	Session uint64 // of the engine process
+	Host    string
+	GPU     string // its UUID
+	GPUName string
+	Model   string
+	Engine  string
+	Version string // of the engine, or its manifest's hash
+	Mode    string // hes, software or off, as it really was
+}
+
+// Classes of kernels.
+const (
+	Compute = 0
+	Comm    = 1
+	Spin    = 3 // only waits for the host
+)
+
+// ClassNames are the classes as tables write them.
+var ClassNames = [4]string{Compute: "compute", Comm: "comm", 2: "copy", Spin: "spin"}
+
+// A Position is what is known of the kernel at one place of a step without its times. It is comparable.
+type Position struct {
+	Call   string // label; empty: none
+	Op     string // empty: not known
+	Name   string // as CUPTI gave it, mangled or not; empty: not known
+	Class  uint8  // Compute, Comm or Spin
+	Fused  bool   // communicates and computes
+	Stream uint32
+	Grid   [3]uint32
+	Block  [3]uint32
+	Launch uint32 // ordinal of its launch in the step; ascends over the positions
+	Node   uint32 // low half of the graph node's id; 0 if not from a graph
+}
+
+// A Shape is the positions of a step, in order of launch. It is shared and never changes.
+type Shape struct {
+	Hash      uint64 // of all positions: equal shapes have equal hashes
+	Positions []Position
+}
+
+// A Launch is a launch that has kernels in a step.
+type Launch struct {
+	Correlation uint32
+	Graph       uint32 // CUPTI's id of the executable graph; with Position.Node it gives the graph node's id. 0: not a graph's
+}
+
+// NodeID is CUPTI's graphNodeId of a kernel at position p, 0 if it is not from a graph.
+func (l Launch) NodeID(p *Position) uint64 {
+	if l.Graph == 0 {
+		return 0
+	}
+	return uint64(l.Graph)<<32 | uint64(p.Node)
+}
+
+// A Step is one step of the rank, or kernels outside any. In a chunk it may be a part of one: a step that fits no chunk
+// whole is split over several.
+type Step struct {
+	Outside bool // kernels of no step: of the fields below only the shape and the columns count
+
+	Seq     int64
+	Pairs   bool // seq is the same as on other ranks
+	Text    string
+	Program string
+	Vars    string
+	Seqs    int64
+	Tokens  int64
+	KV      int64
+
+	Start    uint64 // unix ns: first kernel's start
+	End      uint64 // unix ns: last kernel's end
+	Compute  uint64 // ns: union of compute kernels
+	Comm     uint64 // ns: what comm kernels add to that
+	Overlap  uint64 // ns: comm under compute
+	Idle     uint64 // ns
+	Foreign  uint64 // ns: compute of others since the latest end of an earlier step
+	Complete bool
+	Reason   string // why it is not complete
+
+	Shape    *Shape
+	Launches []Launch // one for each run of positions of equal Launch, in order
+	Starts   []uint64 // unix ns, by position
+	Durs     []uint64 // ns, by position
+
+	// Of a step that was read: a Packer takes whole ones and does not look at these.
+	Offset  int  // of its first kernel in the whole step
+	Kernels int  // of the whole step
+	Last    bool // this is the last part, or the whole
+}
+
+// A Copy is a copy or memset.
+type Copy struct {
+	Start       uint64 // unix ns
+	Dur         uint64 // ns
+	Bytes       uint64
+	Node        uint64 // CUPTI's graphNodeId; 0: not from a graph
+	Correlation uint32
+	Stream      uint32
+	Memset      bool
+	Kind        uint8 // CUpti_ActivityMemcpyKind; 0 for a memset
+	InStep      bool
+	Seq         int64 // of the step that it was launched in, if InStep
+}
+
+// A Count is one line of a rank's account: how many of its records became what, since its session began.
+type Count struct {
+	Name  string
+	Value uint64
+}
+
+// A Chunk is what Unpack read. Nothing of it is the body's memory.
+type Chunk struct {
+	Identity
+	Counts []Count // as they stood when the chunk was cut
+	Steps  []Step
+	Copies []Copy
+	Shapes []*Shape // those of Steps
+}
+
+// Rows are how many kernels the chunk holds.
+func (c *Chunk) Rows() (n int) {
+	for i := range c.Steps {
+		n += len(c.Steps[i].Starts)
+	}
+	return n
+}
