@@ -103,7 +103,7 @@ func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 	if f.Pinned() {
 		frame = 1 // it was open before the snapshot: nothing after that is settled before it closes
 	}
-	p.steps.Open(id, s, e.Thread(), e.Time(), frame)
+	p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure)
 }
 
 func (p *process) rangesEnded(ids ...ranges.ID) {
@@ -122,7 +122,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 	if graphStep {
 		p.graphMode.next++
 		l.Owner = graphModeIDs + p.graphMode.next
-		p.steps.Open(l.Owner, ranges.Step{Text: "graph", Program: "graph"}, e.Thread(), l.Time, f.Number)
+		p.steps.Open(l.Owner, ranges.Step{Text: "graph", Program: "graph"}, e.Thread(), l.Time, f.Number, !p.unsure)
 	}
 	if l.Owner != 0 {
 		var ok bool

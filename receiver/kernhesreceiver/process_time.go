@@ -143,7 +143,7 @@ func (p *process) seq(s *step.Step) (seq uint64, pairs bool) {
 	switch {
 	case s.HasSeq:
 		return uint64(s.Seq), true
-	case p.unsure:
+	case !s.Sure:
 		// In no rank's range of numbers, and not another session's.
 		return 1<<62 | (p.session<<20|uint64(s.Number))&(1<<62-1), false
 	}

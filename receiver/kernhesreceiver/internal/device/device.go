@@ -87,17 +87,50 @@ func (a *Account) Lost(t uint64) { a.lost = max(a.lost, t) }
 // Advance accounts time up to a watermark, unix ns. Time after the last kernel is accounted only
 // when the watermark is more than hold ns past that.
 func (a *Account) Advance(watermark, hold uint64) {
-	a.measure(watermark)
-	if end := a.union.Kernels.End; watermark > end && watermark-end <= hold {
-		watermark = end
-	}
-	a.account(watermark)
+	a.advance(watermark, func(end uint64) uint64 {
+		if watermark > end && watermark-end <= hold {
+			return end
+		}
+		return watermark
+	})
 }
 
 // Finish accounts time up to the end of the last kernel.
 func (a *Account) Finish() {
-	a.measure(span.Limit)
-	a.account(a.union.Kernels.End)
+	a.advance(span.Limit, func(end uint64) uint64 { return end })
+}
+
+// advance measures the kernels that start before a watermark, and accounts time up to what to makes
+// of the end of the last of them. A union is known at a time only before later kernels are in it, so
+// where idle stops being unknown is looked at on the way.
+func (a *Account) advance(watermark uint64, to func(end uint64) uint64) {
+	var busyLost uint64
+	if a.watermark < a.lost && a.lost < watermark {
+		a.measure(a.lost)
+		busyLost = a.union.Kernels.At(a.lost)
+	}
+	a.measure(watermark)
+	if a.first == 0 {
+		return
+	}
+	t := to(a.union.Kernels.End)
+	if a.watermark < a.lost && a.lost < t {
+		a.account(a.lost, busyLost)
+	}
+	if t > a.watermark {
+		a.account(t, a.union.Kernels.At(t))
+	}
+}
+
+// account accounts time up to t, before which kernels ran for busy ns in all.
+func (a *Account) account(t, busy uint64) {
+	idle := t - a.watermark - (busy - a.busy)
+	if a.watermark < a.lost {
+		a.unknown += idle
+	} else {
+		a.idle += idle
+	}
+	a.busy, a.watermark = busy, t
 }
 
 // Time is what has been accounted.
@@ -109,23 +142,6 @@ func (a *Account) Time() Time {
 		Overlapped: a.union.Comm.At(w) - (kernels - compute), Copy: a.union.Any.At(w) - kernels,
 		First: a.first, Watermark: w,
 	}
-}
-
-func (a *Account) account(to uint64) {
-	if a.first == 0 || to <= a.watermark {
-		return
-	}
-	if a.watermark < a.lost && a.lost < to {
-		a.account(a.lost)
-	}
-	busy := a.union.Kernels.At(to)
-	idle := to - a.watermark - (busy - a.busy)
-	if a.watermark < a.lost {
-		a.unknown += idle
-	} else {
-		a.idle += idle
-	}
-	a.busy, a.watermark = busy, to
 }
 
 // measure takes the kernels that start before a time into the unions, in order of start. Nearly

@@ -36,6 +36,7 @@ type Step struct {
 	Begun  uint64 // unix ns of its range's push
 	Frame  uint64 // in which that came
 	Number int64  // among the steps of its session, from 1
+	Sure   bool   // all steps of the session before it were heard
 	Device uint16
 
 	cupti.Columns        // in order of launch and node once the step is closed
@@ -71,6 +72,7 @@ type issue struct {
 	begun      uint64
 	frame      uint64
 	number     int64
+	sure       bool
 	ended      bool
 	waiting    int // launches without all their records
 	launches   uint32
@@ -91,6 +93,7 @@ type Assembler struct {
 	issues map[ranges.ID]*issue
 	order  []*issue // in order of their ranges' push; closed ones are nil
 	number int64
+	device uint16         // of the last step that got its first kernel
 	sizes  map[string]int // kernels of the last step of a program: what to make room for
 }
 
@@ -103,10 +106,12 @@ func NewAssembler(table *Table, names, calls func(uint32) string) *Assembler {
 	}
 }
 
-// Open begins a step.
-func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, frame uint64) {
+// Open begins a step. sure says that all steps of the session before it were heard.
+func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, frame uint64, sure bool) {
 	a.number++
-	is := &issue{info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, lastLaunch: time}
+	is := &issue{
+		info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, sure: sure, lastLaunch: time,
+	}
 	a.issues[id] = is
 	a.order = append(a.order, is)
 }
@@ -154,10 +159,20 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 			return s
 		}
 	}
-	s := &Step{Step: is.info, ID: id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Device: device}
+	a.device = device
+	s := is.on(device)
 	if n := a.sizes[is.info.Program]; n > 0 {
 		s.recorded.Spans = make([]span.Span, 0, n)
 		s.recorded.Refs = make([]uint64, 0, n)
+	}
+	return s
+}
+
+// on adds a device to those of the issue.
+func (is *issue) on(device uint16) *Step {
+	s := &Step{
+		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
+		Device: device,
 	}
 	is.devices = append(is.devices, s)
 	return s
@@ -304,7 +319,7 @@ func (a *Assembler) close(closed []*Step, i int) []*Step {
 	a.order[i] = nil
 	delete(a.issues, is.id)
 	if len(is.devices) == 0 {
-		a.Empty++
+		is.on(a.device) // the likeliest: no record says
 	}
 	for _, s := range is.devices {
 		if len(s.recorded.Spans) == 0 && is.reason == "" {

@@ -1,0 +1,33 @@
+// Package kernhesreceiver is an OpenTelemetry Collector receiver of GPU kernel records, which a shim
+// injected into an inference engine takes from CUPTI.
+//
+// # A tour of one kernel record
+//
+// In the engine's process, libkernhes.so copies CUPTI's record into 64 bytes and sends it, behind the
+// launch that made it, over one connection (internal/wire, WIRE.md).
+//
+//	link.go       reads frames off that connection; what is wrong with them ends it, and nothing else
+//	session.go    keeps the engine's account over all its connections, and says what may be acknowledged
+//	process.go    hands each frame through the rooms:
+//
+//	  internal/cupti      joins the record to its launch by correlation id, and a node of an executable
+//	                      graph to the call in which it was captured
+//	  internal/classify   has said of its name whether it computes or communicates
+//	  internal/ranges     has said in which step and call its launch was made, from NVTX ranges
+//	  internal/step       appends it to that step; closes the step when each launch has its records;
+//	                      interns what the step's kernels are as a shape
+//	  internal/device     adds its time to the device's: compute, comm, idle or unknown
+//	                      (internal/span: lengths of unions)
+//
+// Nothing but start and duration is then left of the record itself. With each flush of CUPTI's buffers
+// the watermark advances (process_time.go): device time is accounted up to there, and steps that lie
+// before it are final. Then
+//
+//	metrics.go    exports device time and the sums over steps, every collection_interval and at bye
+//	dump.go       writes a line a step and a session, if asked to
+//
+// and when a step was taken, the frames that it rested on are acknowledged, and the shim frees them.
+//
+// What is lost on the way is counted where it is lost; kern_kernels_residue is what the books cannot
+// explain, and is 0.
+package kernhesreceiver

@@ -1,0 +1,406 @@
+package kernhesreceiver
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+var le = binary.LittleEndian
+
+// A script writes what a shim sends, frame by frame, to a process. Times are in µs after an hour that suits.
+type script struct {
+	t      *testing.T
+	p      *process
+	number uint64
+	pinned bool
+	events []byte
+	lines  []stepLine
+}
+
+const epoch = 1_790_000_000_000_000_000 // unix ns
+
+func us(t uint64) uint64 { return epoch + t*1000 }
+
+func newScript(t *testing.T, pairs ...string) *script {
+	info := map[string]string{"run": "r", "rank": "0"}
+	for i := 0; i < len(pairs); i += 2 {
+		info[pairs[i]] = pairs[i+1]
+	}
+	return &script{t: t, p: newTestProcess(wire.Hello{Version: 1, Session: 0xabc, Info: info})}
+}
+
+func (s *script) frame(k wire.Kind, body []byte) {
+	s.t.Helper()
+	f := wire.Frame{Kind: k, Body: body}
+	if s.pinned {
+		f.Flags = wire.FlagPinned
+	} else {
+		s.number++
+		f.Number = s.number
+	}
+	require.NoError(s.t, s.p.frame(f))
+	s.lines = append(s.lines, s.p.takeLines()...)
+	s.p.settled()
+}
+
+func (s *script) event(k wire.EventKind, thread uint32, at uint64, payload []byte, text string) {
+	s.t.Helper()
+	for len(text)%8 != 0 {
+		text += "\x00"
+	}
+	b := le.AppendUint16(nil, uint16(k))
+	b = le.AppendUint16(b, uint16(16+len(payload)+len(text)))
+	b = le.AppendUint32(b, thread)
+	b = le.AppendUint64(b, us(at))
+	s.frame(wire.KindEvents, append(append(b, payload...), text...))
+}
+
+func u32(values ...uint32) (b []byte) {
+	for _, v := range values {
+		b = le.AppendUint32(b, v)
+	}
+	return b
+}
+
+func u64(values ...uint64) (b []byte) {
+	for _, v := range values {
+		b = le.AppendUint64(b, v)
+	}
+	return b
+}
+
+func (s *script) push(at uint64, text string) {
+	s.event(wire.EventPush, 1, at, u32(0, 0, uint32(len(text)), wire.DepthUnknown), text)
+}
+func (s *script) pop(at uint64)                   { s.event(wire.EventPop, 1, at, u32(0, wire.DepthUnknown), "") }
+func (s *script) launch(at uint64, c uint32)      { s.event(wire.EventLaunch, 1, at, u32(c, 0), "") }
+func (s *script) graphLaunch(at uint64, c uint32) { s.event(wire.EventLaunch, 1, at, u32(c, 1), "") }
+func (s *script) node(at uint64, id uint64) {
+	s.event(wire.EventNodeCreated, 1, at, append(u64(id), u32(1, 0)...), "")
+}
+func (s *script) clone(at uint64, from, to uint64) {
+	s.event(wire.EventNodeCloned, 1, at, u64(from, to), "")
+}
+
+func (s *script) kernel(c uint32, node, start, end uint64) {
+	b := make([]byte, 64)
+	copy(b, u64(start, end, node))
+	copy(b[24:], u32(c, 0, 7))
+	s.frame(wire.KindKernels, b)
+}
+
+func (s *script) ran(c uint32, start, end uint64)           { s.kernel(c, 0, us(start), us(end)) }
+func (s *script) ranNode(c uint32, node, start, end uint64) { s.kernel(c, node, us(start), us(end)) }
+func (s *script) flushed(at uint64) {
+	s.frame(wire.KindFlushed, append(u64(us(at), us(at), us(at)), u32(1, 0)...))
+}
+func (s *script) lost(reason, what uint32, n, from, to uint64) {
+	s.frame(wire.KindLost, append(u32(reason, what), u64(n, us(from), us(to))...))
+}
+func (s *script) bye() { s.frame(wire.KindBye, make([]byte, 24)); s.end(false) }
+func (s *script) base(number uint64, correlation uint32) {
+	require.NoError(s.t, s.p.frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(number), u32(correlation, 1)...)}))
+	s.number, s.pinned = number, false
+}
+
+func (s *script) end(gone bool) {
+	s.p.end(gone)
+	s.lines = append(s.lines, s.p.takeLines()...)
+	s.p.settled()
+}
+
+// report checks the books and returns the numbers of the first device.
+func (s *script) report() rankReport {
+	s.t.Helper()
+	books(s.t, s.p)
+	return s.p.reports()[0]
+}
+
+const second = 1_000_000 // µs
+
+// oneStep is a step of one kernel that runs from at+10 to at+30.
+func (s *script) oneStep(at uint64, c uint32) {
+	s.push(at, "step:decode tokens=1")
+	s.launch(at+1, c)
+	s.pop(at + 2)
+	s.ran(c, at+10, at+30)
+}
+
+func TestALossMakesIdleUnknownUpToTheNextFlush(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.flushed(1000)
+	s.oneStep(10_000, 2)
+	s.lost(1, wire.LostKernels, 3, 1000, 11_000)
+	s.flushed(20_000)
+	s.oneStep(30_000, 3)
+	s.flushed(40_000)
+	s.bye()
+	r := s.report()
+	require.EqualValues(t, 60_000, r.computeNS)
+	require.EqualValues(t, (30_010-20_000)*1000, r.idleNS)
+	require.EqualValues(t, (20_000-30-20)*1000, r.unknownNS, "from the first kernel's end, less the second kernel")
+	require.Equal(t, map[string]uint64{"cupti_dropped": 3}, r.dropped)
+}
+
+func TestTimeAfterTheLastKernelIsHeldBackForAWhile(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.flushed(5 * second)
+	require.Zero(t, s.report().idleNS)
+	require.EqualValues(t, us(30), s.report().watermarkNS)
+	s.flushed(11 * second)
+	require.EqualValues(t, (11*second-100-30)*1000, s.report().idleNS, "a card that stays idle is seen to")
+	s.bye()
+	require.EqualValues(t, (11*second-100-30)*1000, s.report().idleNS)
+
+	s = newScript(t)
+	s.oneStep(0, 1)
+	s.flushed(9 * second)
+	s.bye()
+	require.Zero(t, s.report().idleNS)
+	require.EqualValues(t, us(30), s.report().watermarkNS)
+}
+
+func TestALaunchWithoutItsRecordIsGivenUpAfterATimeout(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	s.launch(1001, 2) // its record never comes
+	s.pop(1002)
+	s.oneStep(2000, 3)
+	s.flushed(9 * second)
+	require.EqualValues(t, 1, s.report().complete, "the third step ended after the watermark")
+	require.EqualValues(t, 2, s.report().pending+s.report().complete)
+	before := s.p.acknowledgeable()
+	s.flushed(12 * second)
+	require.EqualValues(t, 1, s.report().complete, "nothing started later than a timeout after it: it may still be running")
+	s.oneStep(12*second, 4)
+	s.flushed(13 * second)
+	r := s.report()
+	require.EqualValues(t, 3, r.complete)
+	require.Equal(t, map[string]uint64{"missing_records": 1}, r.incomplete)
+	require.EqualValues(t, 1, r.launches.Unfulfilled)
+	require.EqualValues(t, 1, r.missing)
+	require.NotZero(t, r.unknownNS)
+	require.Greater(t, s.p.acknowledgeable(), before)
+	s.ran(2, 1010, 1020) // it comes after all
+	require.EqualValues(t, 1, s.report().became.Late)
+}
+
+func TestAKernelThatHangsLosesNothing(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	s.launch(1001, 2)
+	s.launch(1002, 3)
+	s.pop(1003)
+	for at := uint64(1); at < 40; at++ {
+		s.flushed(at * second)
+	}
+	s.ran(2, 1010, 39*second)
+	s.ran(3, 39*second, 39*second+5)
+	s.flushed(40 * second)
+	s.bye()
+	r := s.report()
+	require.EqualValues(t, 2, r.complete)
+	require.Zero(t, r.unknownNS)
+	require.Zero(t, r.launches.Unfulfilled)
+	require.EqualValues(t, 20_000+(39*second+5-1010)*1000, r.computeNS)
+}
+
+func TestAStepWhoseRangeNeverEndsTimesOut(t *testing.T) {
+	s := newScript(t)
+	s.push(0, "step:decode tokens=1")
+	s.launch(1, 1)
+	s.ran(1, 10, 30)
+	s.flushed(9 * second)
+	require.Empty(t, s.report().incomplete)
+	s.flushed(11 * second)
+	require.Equal(t, map[string]uint64{"range_open": 1}, s.report().incomplete)
+	s.launch(11*second+1, 2)
+	s.ran(2, 11*second+10, 11*second+20)
+	s.flushed(12 * second)
+	r := s.report()
+	require.EqualValues(t, 1, r.became.Outside, "launches in a step that was given up are outside")
+	require.EqualValues(t, 1, r.became.InSteps)
+	require.EqualValues(t, s.number, s.p.acknowledgeable())
+}
+
+func TestRecordsThatComeTwice(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.ran(1, 10, 30)
+	s.node(40, 5<<32)
+	s.node(40, 5<<32|1)
+	s.clone(41, 5<<32, 6<<32)
+	s.clone(41, 5<<32|1, 6<<32|1)
+	s.push(50, "step:decode tokens=1")
+	s.graphLaunch(51, 2)
+	s.pop(52)
+	s.ranNode(2, 6<<32, 60, 70)
+	s.ranNode(2, 6<<32, 60, 70)
+	s.ranNode(2, 6<<32|1, 70, 80)
+	s.ranNode(2, 6<<32|1, 70, 80)
+	s.flushed(1000)
+	r := s.report()
+	require.EqualValues(t, 3, r.became.Duplicate)
+	require.EqualValues(t, 3, r.became.InSteps)
+	require.EqualValues(t, 2, r.complete)
+	require.EqualValues(t, 40_000, r.computeNS)
+}
+
+func TestAGraphWhoseCaptureWasNotSeenIsWhatCameUntilTheWatermarkPassed(t *testing.T) {
+	s := newScript(t)
+	for i := range uint64(2) {
+		at := i * 1000
+		s.push(at, "step:decode tokens=1")
+		s.graphLaunch(at+1, uint32(1+i))
+		s.pop(at + 2)
+		s.ranNode(uint32(1+i), 9<<32, at+10, at+20)
+		s.ranNode(uint32(1+i), 9<<32|1, at+20, at+30)
+	}
+	s.flushed(5000)
+	require.EqualValues(t, 1, s.report().complete, "the second may have more to come")
+	s.flushed(2 * second)
+	r := s.report()
+	require.EqualValues(t, 2, r.complete)
+	require.EqualValues(t, 4, r.became.InSteps)
+	require.Zero(t, r.launches.Unfulfilled)
+}
+
+func TestASessionWithoutStepsHasItsGraphLaunchesAsSteps(t *testing.T) {
+	s := newScript(t)
+	s.node(0, 5<<32)
+	s.clone(0, 5<<32, 6<<32)
+	c := uint32(0)
+	replay := func(at uint64) {
+		c++
+		s.graphLaunch(at, c)
+		s.ranNode(c, 6<<32, at+10, at+20)
+	}
+	for range 1000 {
+		replay(uint64(c) * 20_000)
+	}
+	s.flushed(21 * second)
+	require.EqualValues(t, 0, s.report().complete)
+	replay(22 * second)
+	s.flushed(23 * second)
+	require.EqualValues(t, 1, s.report().complete)
+	require.Equal(t, "graph", s.lines[0].Program)
+	require.Equal(t, "unknown", s.report().series[0].batch)
+	s.push(24*second, "step:decode tokens=1") // from now on ranges are steps
+	s.pop(24*second + 1)
+	replay(25 * second)
+	s.flushed(26 * second)
+	require.EqualValues(t, 1, s.report().complete)
+	require.EqualValues(t, 1001, s.report().became.Outside)
+}
+
+func TestSeqIsOfTheTextElseCountedElsePairsWithNothing(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.oneStep(1000, 2)
+	s.push(2000, "step:decode seq=41,tokens=1")
+	s.launch(2001, 3)
+	s.pop(2002)
+	s.ran(3, 2010, 2020)
+	s.lost(5, wire.LostEvents, 1, 2000, 3000)
+	s.oneStep(4000, 4)
+	s.flushed(5000)
+	require.Len(t, s.lines, 4)
+	for i, want := range []struct {
+		seq   uint64
+		pairs bool
+	}{{1, true}, {2, true}, {41, true}} {
+		require.Equal(t, want.seq, s.lines[i].Seq)
+		require.Equal(t, want.pairs, s.lines[i].Pairs)
+	}
+	require.False(t, s.lines[3].Pairs)
+	require.Greater(t, s.lines[3].Seq, uint64(1)<<62)
+}
+
+func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
+	s := newScript(t)
+	s.pinned = true
+	s.event(wire.EventPush, wire.ThreadLabels, 0, u32(0, 0, 10, 1), "decode.mlp")
+	s.event(wire.EventNodeCreated, wire.ThreadLabels, 0, append(u64(6<<32), u32(1, 0)...), "")
+	s.event(wire.EventPop, wire.ThreadLabels, 0, u32(0, 0), "")
+	s.push(1, "step:decode seq=5,tokens=1")
+	s.base(100, 20)
+	s.ran(19, 5, 10) // its launch was acknowledged before
+	s.graphLaunch(12, 21)
+	s.pop(13)
+	s.ranNode(21, 6<<32, 20, 30)
+	s.ran(30, 40, 50) // its launch was never seen
+	s.flushed(1000)
+	s.bye()
+	r := s.report()
+	require.EqualValues(t, 1, r.became.InSteps)
+	require.EqualValues(t, 1, r.became.Outside)
+	require.EqualValues(t, 1, r.became.Duplicate, "an earlier collector settled it")
+	require.EqualValues(t, 1, r.called, "the label of the pinned node")
+	require.Len(t, s.lines, 1)
+	require.Equal(t, "step:decode seq=5,tokens=1", s.lines[0].Text)
+	require.Equal(t, loose{Outside: 1}, s.p.loose(), "what was settled before is not counted again")
+}
+
+func TestRanksOfDevices(t *testing.T) {
+	rank := func(pairs ...string) int64 {
+		s := newScript(t, pairs...)
+		s.oneStep(0, 1)
+		s.flushed(1000)
+		return s.report().rank
+	}
+	require.EqualValues(t, 3, rank("rank", "3"))
+	require.EqualValues(t, 5, rank("rank", "", "visible_devices", "5,6"))
+	require.EqualValues(t, 0, rank("rank", "", "visible_devices", "GPU-1234"))
+}
+
+func TestBuckets(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	b := newBuckets(cfg.BatchEdges, cfg.KVEdges)
+	for n, want := range map[int64]string{0: "unknown", 1: "1", 2: "2", 3: "4", 5: "8", 33: "48", 32768: "32768", 32769: "+Inf"} {
+		require.Equal(t, want, b.batch.label(n), n)
+	}
+	for n, want := range map[int64]string{0: "unknown", 1: "1024", 1024: "1024", 1025: "4096", 2 << 20: "+Inf"} {
+		require.Equal(t, want, b.kv.label(n), n)
+	}
+}
+
+func TestSeriesAreCapped(t *testing.T) {
+	s := newScript(t)
+	s.p.set.maxSeries = 3
+	for i := range uint64(10) {
+		s.push(i*100, "step:program"+string(rune('a'+i))+" tokens=1")
+		s.launch(i*100+1, uint32(i+1))
+		s.pop(i*100 + 2)
+		s.ran(uint32(i+1), i*100+10, i*100+20)
+	}
+	s.flushed(10_000)
+	r := s.report()
+	require.Len(t, r.series, 4)
+	for _, x := range r.series {
+		if x.program == "other" {
+			require.EqualValues(t, 7, x.steps)
+		}
+	}
+}
+
+func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(10*second, 1)
+	s.frame(wire.KindFlushed, append(u64(us(11*second), us(11*second), us(1*second)), u32(1, 0)...))
+	s.frame(wire.KindFlushed, append(u64(us(6*second), us(6*second), us(2*second)), u32(1, 0)...))
+	s.oneStep(7*second, 2)
+	s.oneStep(12*second, 3)
+	s.frame(wire.KindFlushed, append(u64(us(13*second), us(13*second), us(9*second)), u32(1, 0)...))
+	s.bye()
+	r := s.report()
+	require.NotZero(t, r.unknownNS)
+	require.EqualValues(t, 3, r.complete)
+}
