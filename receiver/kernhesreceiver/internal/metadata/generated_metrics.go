@@ -20,6 +20,45 @@ const (
 	ResourceServiceName       = "service.name"        // The engine: KERNHES_ENGINE, else the name of the executable.
 )
 
+// Attributes of spans.
+const (
+	AttributeKernKernelBlock          = "kern.kernel.block"            // Threads of a block in x, y and z.
+	AttributeKernKernelCall           = "kern.kernel.call"             // Label of the call that launched the kernel.
+	AttributeKernKernelClass          = "kern.kernel.class"            // What the kernel's time counts as; spin kernels only wait for the host.
+	AttributeKernKernelFused          = "kern.kernel.fused"            // Communicates and computes; its class is comm.
+	AttributeKernKernelGapNs          = "kern.kernel.gap_ns"           // Time in which no kernel of the step ran, right before this one's start; not on the first one.
+	AttributeKernKernelGraphNode      = "kern.kernel.graph_node"       // Position of the node in the graph that the launch replayed; 0 for a launch without a graph.
+	AttributeKernKernelGrid           = "kern.kernel.grid"             // Blocks in x, y and z.
+	AttributeKernKernelLaunch         = "kern.kernel.launch"           // Ordinal of the launch in the step, from 0.
+	AttributeKernKernelName           = "kern.kernel.name"             // Name of the kernel, demangled.
+	AttributeKernKernelOp             = "kern.kernel.op"               // The call's op, where a manifest gives it.
+	AttributeKernKernelPosition       = "kern.kernel.position"         // Position in the step, from 0, in order of launch and graph node; the archive's column position.
+	AttributeKernKernelStream         = "kern.kernel.stream"           // Stream as CUPTI numbers it.
+	AttributeKernKernelSymbol         = "kern.kernel.symbol"           // Name of the kernel as CUPTI gave it.
+	AttributeKernLevelKernels         = "kern.level.kernels"           // Kernels below.
+	AttributeKernLevelLabel           = "kern.level.label"             // What the labels of the calls below have in common.
+	AttributeKernRank                 = "kern.rank"                    // Number of the rank in its run.
+	AttributeKernStepBatchBucket      = "kern.step.batch_bucket"       // The label batch of the step's metrics.
+	AttributeKernStepCommNs           = "kern.step.comm_ns"            // What communication kernels add to that.
+	AttributeKernStepComplete         = "kern.step.complete"           // Whether each launch of the step has its records.
+	AttributeKernStepComputeNs        = "kern.step.compute_ns"         // Union of the step's compute kernels.
+	AttributeKernStepForeignComputeNs = "kern.step.foreign_compute_ns" // Compute of this process on the card since the latest end of an earlier step that is not the step's.
+	AttributeKernStepIdleNs           = "kern.step.idle_ns"            // First start to last end less the union of all kernels.
+	AttributeKernStepIncompleteReason = "kern.step.incomplete_reason"  // Why not.
+	AttributeKernStepKernels          = "kern.step.kernels"            // Kernels of the step.
+	AttributeKernStepKv               = "kern.step.kv"                 // Tokens of context, summed over the sequences.
+	AttributeKernStepKvBucket         = "kern.step.kv_bucket"          // The label kv of the step's metrics.
+	AttributeKernStepMode             = "kern.step.mode"               // How kernels are traced: hes, software or off.
+	AttributeKernStepOverlapNs        = "kern.step.overlap_ns"         // Communication hidden under compute.
+	AttributeKernStepPairs            = "kern.step.pairs"              // Whether the same number means the same step on other ranks.
+	AttributeKernStepProgram          = "kern.step.program"            // The program that the step ran.
+	AttributeKernStepSampledBy        = "kern.step.sampled_by"         // Why the step was chosen.
+	AttributeKernStepSeq              = "kern.step.seq"                // Number of the step in its run; the archive's column seq.
+	AttributeKernStepSeqs             = "kern.step.seqs"               // Sequences of the step.
+	AttributeKernStepTokens           = "kern.step.tokens"             // Tokens computed in the step.
+	AttributeKernStepVars             = "kern.step.vars"               // What the range's text says beside seq, rank, kv and group, in name order.
+)
+
 // The metrics.
 var (
 	KernCopiesTotal                      = &Metric{"kern_copies_total", "Copy and memset records.", "{copy}", Sum, false, []string{"rank", "copy"}}

@@ -18,6 +18,10 @@ type Telemetry struct {
 	Frames              metric.Int64Counter
 	ReceivedBytes       metric.Int64Counter
 	DumpErrors          metric.Int64Counter
+	SampledSteps        metric.Int64Counter // attribute sampled_by
+	SampledSpans        metric.Int64Counter
+	UnsampledSteps      metric.Int64Counter // attribute reason
+	ForgottenSteps      metric.Int64Counter
 }
 
 // NewTelemetry creates the instruments with the collector's meter.
@@ -44,5 +48,11 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	counter(&t.Frames, "kernhes_frames", "{frame}", "Frames read.")
 	counter(&t.ReceivedBytes, "kernhes_received_bytes", "By", "Bytes read in whole frames.")
 	counter(&t.DumpErrors, "kernhes_dump_errors", "{line}", "Lines that could not be written to the dump.")
+	counter(&t.SampledSteps, "kernhes_sampled_steps", "{step}", "Steps that were chosen for traces, by why.")
+	counter(&t.SampledSpans, "kernhes_sampled_spans", "{span}", "Spans that were given to the traces pipeline.")
+	counter(&t.UnsampledSteps, "kernhes_unsampled_steps", "{step}",
+		"Steps that were chosen for traces and not written: over the budget of spans, or refused by the pipeline.")
+	counter(&t.ForgottenSteps, "kernhes_forgotten_steps", "{step}",
+		"Steps that were let go before their time because those kept for slow traces took too many bytes.")
 	return &t, errors.Join(faults...)
 }

@@ -65,6 +65,12 @@ func generate(in []byte) ([]byte, error) {
 	for _, name := range slices.Sorted(maps.Keys(file.Resource)) {
 		fmt.Fprintf(&b, "\tResource%s = %q // %s\n", goName(name), name, file.Resource[name].Description)
 	}
+	fmt.Fprint(&b, ")\n\n// Attributes of spans.\nconst (\n")
+	for _, name := range slices.Sorted(maps.Keys(file.Attributes)) {
+		if strings.HasPrefix(name, "kern.") {
+			fmt.Fprintf(&b, "\tAttribute%s = %q // %s\n", goName(name), name, file.Attributes[name].Description)
+		}
+	}
 	fmt.Fprint(&b, ")\n\n// The metrics.\nvar (\n")
 	names := slices.Sorted(maps.Keys(file.Metrics))
 	for _, name := range names {
