@@ -57,7 +57,7 @@ void clock_begin(uint64_t first, uint64_t monotonic, double times) {
   running = true;
 }
 
-bool clock_until(uint64_t t, volatile bool *stop) {
+bool clock_until(uint64_t t, _Atomic bool *stop) {
   if (t > limit) limit = t;
   while (!*stop) {
     uint64_t now = running_time();

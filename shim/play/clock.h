@@ -15,7 +15,7 @@ uint64_t realtime_now(void);  // the real one
 // at `speed` times real time; 0: as fast as frames come.
 void clock_begin(uint64_t from, uint64_t anchor, double speed);
 // clock_until lets time run up to t and waits for it; false: *stop was set meanwhile.
-bool clock_until(uint64_t t, volatile bool *stop);
+bool clock_until(uint64_t t, _Atomic bool *stop);
 // clock_release lets time run on in real time, from t or from now if that is later.
 void clock_release(uint64_t t);
 uint64_t clock_now(void);

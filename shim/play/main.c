@@ -12,20 +12,35 @@
 #include "options.h"
 #include "play.h"
 
-static volatile bool stop;
+static _Atomic bool stop, played; // played: only the client's exit is left
 static options opt;
 static recording rec;
 static outcome result;
 
-static void on_signal(int number) {
+enum { GRACE_S = 10 };
+
+static void on_parent_signal(int number) {
   (void)number;
   stop = true;
 }
 
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal};
+// The first signal ends the play; the client then has some time to part from its collector, which may not be there.
+static void on_signal(int number) {
+  if (number == SIGALRM || played) {
+    static const char said[] = "kernhes-play: ended by a signal before all was acknowledged\n";
+    ssize_t unused = write(2, said, sizeof said - 1);
+    (void)unused;
+    _exit(number == SIGALRM ? 3 : 128 + number);
+  }
+  if (!stop) alarm(GRACE_S);
+  stop = true;
+}
+
+static void catch_signals(void (*handler)(int)) {
+  struct sigaction action = {.sa_handler = handler};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGALRM, &action, NULL);
 }
 
 static const char *base_name(const char *path) {
@@ -78,12 +93,13 @@ static int play_one(void) {
   }
   if (!load_cupti(&opt, rec.cupti)) return 2;
   clock_begin(opt.origin + (uint64_t)opt.shift, opt.anchor, opt.speed);
-  catch_signals();
+  catch_signals(on_signal);
   atexit(last_words);
   cupti->start(opt.speed == 0);
   if (!start_driver(&rec)) return 1;
   play(&rec, &opt, &stop, &result);
   cupti->exiting();
+  if (!stop) played = true;
   return 0;
 }
 
@@ -125,7 +141,7 @@ static int play_all(int argc, char **argv) {
   if (!share_time()) return 2;
   pid_t *children = calloc((size_t)opt.n_files, sizeof *children);
   if (!children) abort();
-  catch_signals();
+  catch_signals(on_parent_signal);
   pid_t parent = getpid();
   for (int i = 0; i < opt.n_files; i++) {
     char **args = arguments(argc, argv, opt.files[i]);

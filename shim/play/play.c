@@ -15,7 +15,7 @@ enum { UNACKNOWLEDGED = 32 << 20, FRAMES_AT_ONCE = 100, NS_EACH = 10000 };
 // The state of the one play. Whoever holds the baton owns it.
 static const recording *rec;
 static const options *opt;
-static volatile bool *stopping;
+static _Atomic bool *stopping;
 static size_t at;          // next frame
 static uint64_t round_no, seq_period, played, began;
 static int64_t time_shift;
@@ -166,7 +166,7 @@ static void finish(void) {
   }
 }
 
-void play(const recording *r, const options *o, volatile bool *stop, outcome *out) {
+void play(const recording *r, const options *o, _Atomic bool *stop, outcome *out) {
   rec = r, opt = o, stopping = stop, result = out;
   *out = (outcome){0};
   read_faults();

@@ -12,6 +12,6 @@ typedef struct {
 } outcome;
 
 // play runs through the file until its end, the last round's end, or *stop; records and clock then stand at the end.
-void play(const recording *, const options *, volatile bool *stop, outcome *);
+void play(const recording *, const options *, _Atomic bool *stop, outcome *);
 
 #endif
