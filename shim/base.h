@@ -33,6 +33,10 @@ void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *bo
 // now (unix ns) is the time of events that have none of their own. False if there is no memory.
 bool base_snapshot(const struct base *b, const struct intern *strings, uint64_t now, struct bytes *out);
 
+// base_strings appends one STRINGS frame with the number of the last folded frame: for a collector that knows the session,
+// and so reads past the snapshot, but missed frames that gave names. False if there is no memory.
+bool base_strings(const struct base *b, const struct intern *strings, struct bytes *out);
+
 void base_free(struct base *b);
 
 #endif

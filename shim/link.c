@@ -100,6 +100,8 @@ static const char *welcome(struct link *l, struct queue *q, const struct intern 
   if (!queue_resume(q, w.acknowledged, w.received)) return "WELCOME knows frames that never were";
   l->out.used = l->out_at = 0;
   if (!base_snapshot(&q->base, strings, clock_now(), &l->out)) return "no memory for the snapshot";
+  bool missed = w.received > 0 && w.received < q->base.number && q->base.strings > 0;
+  if (missed && !base_strings(&q->base, strings, &l->out)) return "no memory for the names";
   l->backoff = BACKOFF_FIRST;
   enter(l, LINK_SNAPSHOT);
   return NULL;

@@ -94,6 +94,8 @@ bool queue_resume(struct queue *q, uint64_t acknowledged, uint64_t received) {
     if (q->first->number > received) lose(q, q->first->stake);
     remove_first(q);
   }
+  // A collector that starts from the snapshot, or missed frames before its end, may acknowledge up to there.
+  if (q->sent < q->base.number) q->sent = q->base.number;
   q->next = q->first;
   while (q->next != NULL && q->next->number <= received) q->next = q->next->next;
   return true;

@@ -174,3 +174,21 @@ bool base_snapshot(const struct base *b, const struct intern *strings, uint64_t 
   end_frame(&s);
   return !s.failed;
 }
+
+bool base_strings(const struct base *b, const struct intern *strings, struct bytes *out) {
+  size_t head = out->used;
+  kw_frame *f = bytes_add(out, sizeof *f);
+  if (f == NULL) return false;
+  for (uint32_t id = 1; id <= b->strings; id++) {
+    struct interned text = intern_text(strings, id);
+    size_t bytes = sizeof(kw_string) + ((text.length + 7u) & ~7u);
+    if (out->used - head + bytes > KW_MAX_BODY) break; // more than 16 MiB of names: the last ones stay unknown
+    kw_string *to = bytes_add(out, bytes);
+    if (to == NULL) return false;
+    *to = (kw_string){.id = id, .length = text.length};
+    memcpy(to + 1, text.bytes, text.length);
+  }
+  f = (void *)(out->data + head);
+  *f = (kw_frame){.length = (uint32_t)(out->used - head - sizeof *f), .kind = KW_STRINGS, .number = b->number};
+  return true;
+}

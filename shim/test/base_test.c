@@ -348,7 +348,14 @@ static void husks(void) {
     CHECK(losses_take(&losses, &l) == !known);
     if (!known) CHECK_EQUAL(l.count, 20); // frames 3 and 4
     CHECK(q.first == NULL && queue_send(&q) == NULL);
+    CHECK(queue_acknowledge(&q, 4)); // the end of the snapshot
     CHECK(!queue_resume(&q, 0, 5));
+    struct bytes out = {0};
+    static struct model m;
+    CHECK(base_strings(&q.base, &e.strings, &out));
+    frame(&m, out.data);
+    CHECK(strcmp(m.strings[1], "kernel") == 0 && ((kw_frame *)(void *)out.data)->number == 4);
+    bytes_free(&out);
     encode_free(&e);
     queue_free(&q);
   }
