@@ -1,57 +1,215 @@
 package chunk
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // A Sealed is a chunk that is whole.
 type Sealed struct {
-	Body   []byte // the packer's: valid during the call
-	Window int64  // of its steps' seqs, if Windowed
-	// Windowed is false for a chunk that holds no step, only what is outside of them.
-	Windowed bool
-	Added    int // how many of the steps given to Add are now, with all their parts, in this or an earlier chunk
+	Body     []byte // the packer's: valid during the call
+	Windowed bool   // it holds steps; else only what is outside of them
+	Window   int64  // of its steps' seqs, if Windowed
+	Steps    int    // of those given to Add, how many end in this chunk, kernels outside any step included
 	Kernels  int
 	Copies   int
 	First    uint64 // unix ns: earliest start of what it holds
 	Last     uint64 // unix ns: latest end
 }
 
-// MaxAge is how old the first step of a chunk may become before Due asks to cut.
+// MaxAge is how long something may wait in an open chunk before Due asks to cut.
 const MaxAge = time.Second
 
-// A Packer packs the steps of one rank and device. It is not safe for concurrent use.
+// A Packer packs the steps of one rank and device:
+//
+//	       Add, AddCopies                     Cut, or no room, or another window
+//	empty ────────────────▶ open since begun ────────────────────────────────────▶ empty
+//
+// It is not safe for concurrent use. Once its buffers have grown it allocates nothing.
 type Packer struct {
-	id     Identity
-	emit   func(*Sealed)
-	counts []Count
-	sealed Sealed
+	emit     func(*Sealed)
+	id       Identity
+	identity []byte
+	counts   []byte
+	body     []byte
+
 	begun  time.Time // of the open chunk; zero: it is empty
+	sealed Sealed    // what the open chunk holds so far
+	texts  texts
+	shapes []byte
+	steps  []byte
+	copies []byte
+	known  map[shapeKey]knownShape
+	count  int  // steps and parts in the open chunk
+	last   Copy // before the next one
 }
 
+// A shapeKey names some of the positions of a shape.
+type shapeKey struct {
+	hash         uint64
+	total        int
+	offset, size int
+}
+
+// A knownShape is a shape that lies in the open chunk.
+type knownShape struct{ index, launches int }
+
 // NewPacker returns a Packer that hands each chunk to emit.
-func NewPacker(id Identity, emit func(*Sealed)) *Packer { return &Packer{id: id, emit: emit} }
+func NewPacker(id Identity, emit func(*Sealed)) *Packer {
+	return &Packer{
+		emit: emit, id: id, identity: appendIdentity(nil, &id),
+		texts: texts{ids: map[string]uint64{}}, known: map[shapeKey]knownShape{},
+	}
+}
 
 // Identify says whose steps come from now on. If that is another identity, what is open is cut before.
 func (p *Packer) Identify(id Identity) {
 	if id != p.id {
 		p.Cut()
 		p.id = id
+		p.identity = appendIdentity(p.identity[:0], &id)
 	}
 }
 
-// Count says what the rank's account is; the chunks that follow carry it. It keeps counts.
-func (p *Packer) Count(counts []Count) { p.counts = counts }
+// Count says what the rank's account is; chunks that are cut from now on carry it. At most MaxCounts count.
+func (p *Packer) Count(counts []Count) {
+	p.counts = appendCounts(p.counts[:0], counts[:min(len(counts), MaxCounts)])
+}
 
-// Add takes a step; nothing of it is kept. Chunks that it completes are emitted. It fails if the step's columns do not fit
-// its shape; then nothing was taken.
-func (p *Packer) Add(s *Step, now time.Time) error { return nil }
+// Add takes a step; nothing of it is kept. Chunks that become whole by it are emitted. It fails if the step's columns do
+// not fit its shape; then nothing was taken.
+func (p *Packer) Add(s *Step, now time.Time) error {
+	n := 0
+	if s.Shape != nil {
+		n = len(s.Shape.Positions)
+	}
+	launches := p.launches(s.Shape)
+	if len(s.Starts) != n || len(s.Durs) != n || len(s.Launches) != launches {
+		return fmt.Errorf("step %q: %d starts, %d durations, %d launches, want %d, %d, %d",
+			s.Text, len(s.Starts), len(s.Durs), len(s.Launches), n, n, launches)
+	}
+	if !s.Outside && p.sealed.Windowed && p.sealed.Window != Window(s.Seq) {
+		p.Cut()
+	}
+	if p.fits(s, 0, n, now) {
+		return nil
+	}
+	p.Cut() // a step begins a chunk of its own rather than be split
+	for lo, size := 0, n; ; {
+		hi := min(lo+size, n)
+		if !p.fits(s, lo, hi, now) {
+			p.clear()
+			size = (hi - lo + 1) / 2
+			continue
+		}
+		if hi == n {
+			return nil
+		}
+		p.Cut()
+		lo = hi
+	}
+}
+
+// fits adds the kernels lo to hi of a step to the open chunk; false: there is no room, and nothing was added.
+func (p *Packer) fits(s *Step, lo, hi int, now time.Time) bool {
+	texts, shapes, steps := p.texts.mark(), len(p.shapes), len(p.steps)
+	p.put(s, lo, hi)
+	if p.count++; p.size() > MaxBytes || p.count > MaxSteps {
+		// What the maps still know goes when the chunk is cut or cleared, which comes next.
+		p.texts.rewind(texts)
+		p.shapes, p.steps = p.shapes[:shapes], p.steps[:steps]
+		return false
+	}
+	p.open(now, s.Start, s.End)
+	if !s.Outside {
+		p.sealed.Windowed, p.sealed.Window = true, Window(s.Seq)
+	}
+	if p.sealed.Kernels += hi - lo; hi == len(s.Starts) {
+		p.sealed.Steps++
+	}
+	return true
+}
 
 // AddCopies takes copies.
-func (p *Packer) AddCopies(copies []Copy, now time.Time) {}
+func (p *Packer) AddCopies(copies []Copy, now time.Time) {
+	for i := range copies {
+		if p.size() > MaxBytes-maxCopy {
+			p.Cut()
+		}
+		c := &copies[i]
+		p.copies = appendCopy(p.copies, c, &p.last)
+		p.last = *c
+		p.sealed.Copies++
+		p.open(now, c.Start, c.Start+c.Dur)
+	}
+}
 
-// Due reports whether something is open since MaxAge or longer.
+// open notes that something from start to end, unix ns, was added.
+func (p *Packer) open(now time.Time, start, end uint64) {
+	if p.begun.IsZero() {
+		p.begun = now
+		p.sealed.First = start
+	}
+	p.sealed.First = min(p.sealed.First, start)
+	p.sealed.Last = max(p.sealed.Last, end)
+}
+
+// Due reports whether something waits for MaxAge or longer.
 func (p *Packer) Due(now time.Time) bool {
 	return !p.begun.IsZero() && now.Sub(p.begun) >= MaxAge
 }
 
 // Cut emits what is open, if anything is.
-func (p *Packer) Cut() {}
+func (p *Packer) Cut() {
+	if !p.begun.IsZero() {
+		p.body = appendHeader(p.body[:0], p.sections())
+		for _, s := range p.sections() {
+			p.body = append(p.body, s...)
+		}
+		p.sealed.Body = p.body
+		p.emit(&p.sealed)
+	}
+	p.clear()
+}
+
+// clear empties the open chunk.
+func (p *Packer) clear() {
+	p.begun, p.sealed, p.last, p.count = time.Time{}, Sealed{}, Copy{}, 0
+	p.texts.clear()
+	clear(p.known)
+	p.shapes, p.steps, p.copies = p.shapes[:0], p.steps[:0], p.copies[:0]
+}
+
+func (p *Packer) sections() [sections][]byte {
+	return [sections][]byte{p.identity, p.counts, p.texts.b, p.shapes, p.steps, p.copies}
+}
+
+// size is how long the open chunk would be, in bytes.
+func (p *Packer) size() int {
+	n := headerBytes
+	for _, s := range p.sections() {
+		n += len(s)
+	}
+	return n
+}
+
+// launches is how many launches have kernels in a shape.
+func (p *Packer) launches(s *Shape) int {
+	if s == nil {
+		return 0
+	}
+	if k, ok := p.known[shapeKey{s.Hash, len(s.Positions), 0, len(s.Positions)}]; ok {
+		return k.launches
+	}
+	return launches(s.Positions)
+}
+
+// launches counts the runs of positions of equal Launch.
+func launches(positions []Position) (n int) {
+	for i := range positions {
+		if i == 0 || positions[i].Launch != positions[i-1].Launch {
+			n++
+		}
+	}
+	return n
+}
