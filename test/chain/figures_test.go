@@ -224,12 +224,26 @@ func first(t testing.TB, name string) int64 {
 	return f.First
 }
 
-// drill fails unless the counters say what the recorded drill was: rank 0 waits, since another kernel keeps rank 1's GPU
-// busy, and rank 1's own steps compute hardly longer.
+// drill fails unless the decode steps say what the recorded drill was: where another kernel keeps rank 1's GPU busy, rank 0
+// waits, and rank 1's own steps compute hardly longer.
 func drill(t *testing.T, ranks []*rank) {
 	t.Helper()
-	sum := func(r *rank, name string) float64 { return r.n.sum(name) }
-	assert.Greater(t, sum(ranks[0], "kern_step_comm_seconds_total"), sum(ranks[1], "kern_step_comm_seconds_total"))
-	assert.Greater(t, sum(ranks[1], "kern_step_foreign_compute_seconds_total"), 10*sum(ranks[0], "kern_step_foreign_compute_seconds_total"))
-	assert.InEpsilon(t, sum(ranks[0], "kern_step_compute_seconds_total"), sum(ranks[1], "kern_step_compute_seconds_total"), 0.05)
+	type sum struct{ steps, comm, compute int64 }
+	var quiet, disturbed sum
+	comm := map[uint64]int64{} // rank 0's, by seq
+	for _, s := range ranks[0].steps {
+		comm[s.Seq] = s.CommNS
+	}
+	for _, s := range ranks[1].steps {
+		to := &quiet
+		if s.ForeignComputeNS > 1e6 {
+			to = &disturbed
+		}
+		if s.Program == "decode" {
+			to.steps, to.comm, to.compute = to.steps+1, to.comm+comm[s.Seq], to.compute+s.ComputeNS
+		}
+	}
+	require.Greater(t, disturbed.steps, int64(10))
+	assert.Greater(t, disturbed.comm/disturbed.steps, 2*quiet.comm/quiet.steps, "rank 0's comm")
+	assert.InEpsilon(t, quiet.compute/quiet.steps, disturbed.compute/disturbed.steps, 0.05, "rank 1's compute")
 }
