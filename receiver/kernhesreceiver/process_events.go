@@ -194,15 +194,14 @@ func (p *process) run(r cupti.Run) {
 	}
 	if to != nil {
 		d.comm += uint64(to.Comm - comm)
-		for _, s := range to.Spans[from:] {
-			d.last = max(d.last, s.End())
-		}
+		extent := to.Extent
+		d.last = max(d.last, extent.End)
 		before := d.account.Late
 		d.account.Add(owner, to, from)
 		switch late := d.account.Late - before; {
 		case owner != 0:
 			d.called += uint64(to.Called - called)
-			p.steps.Took(p.steps.Step(owner, d.id), l, from, &o)
+			p.steps.Took(p.steps.Step(owner, d.id), l, from, extent, &o)
 		case again:
 			d.sum.Duplicate += uint64(o.Taken)
 		default:

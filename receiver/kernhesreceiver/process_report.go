@@ -39,6 +39,9 @@ func hostIndex(visible string, id uint16) int64 {
 
 // givenRank is the rank that a step's text gives.
 func givenRank(s *step.Step) (int64, bool) {
+	if s.Rank == "" {
+		return 0, false
+	}
 	rank, err := strconv.ParseInt(s.Rank, 10, 64)
 	return rank, err == nil
 }

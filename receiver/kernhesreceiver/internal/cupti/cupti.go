@@ -110,6 +110,11 @@ type Columns struct {
 	Refs   []uint64
 	Called int // those that have a call
 	Comm   int // those of class comm
+
+	// Extent of what was appended since it was last cleared.
+	Extent span.Extent
+	// Unordered says that the refs are not in order.
+	Unordered bool
 }
 
 // An Outcome says what became of the records of a run.
@@ -185,7 +190,7 @@ func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
 		o.Taken++
 		o.Static = k.Static()
 		o.Name = j.Name(k.Name())
-		to.add(span.Make(start, end, o.Name.Class), ref)
+		to.Add(span.Make(start, end, o.Name.Class), ref)
 		j.saw(start, end, r.Launch)
 	}
 }
@@ -238,7 +243,7 @@ func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
 				to.Called++
 			}
 		}
-		to.add(span.Make(start, end, class), ref|uint64(uint32(p)))
+		to.Add(span.Make(start, end, class), ref|uint64(uint32(p)))
 		j.started = max(j.started, start)
 		l.last = max(l.last, end)
 	}
@@ -295,11 +300,16 @@ func (j *Joiner) Copy(c *wire.Copy) *Launch {
 // Copy appends the time of a copy, if it can be believed. now is the host's time, unix ns.
 func (c *Columns) Copy(r *wire.Copy, now uint64) {
 	if start, end := r.Start(), r.End(); sound(start, end, now) {
-		c.add(span.Make(start, end, span.Copy), 0)
+		c.Add(span.Make(start, end, span.Copy), 0)
 	}
 }
 
-func (c *Columns) add(s span.Span, ref uint64) {
+// Add appends a span with its ref.
+func (c *Columns) Add(s span.Span, ref uint64) {
+	if n := len(c.Refs); n > 0 && ref < c.Refs[n-1] {
+		c.Unordered = true
+	}
+	c.Extent.Add(s)
 	c.Spans = append(c.Spans, s)
 	c.Refs = append(c.Refs, ref)
 	if s.Class() == span.Comm {

@@ -67,19 +67,13 @@ func (l *Launch) complete() bool {
 func (l *Launch) mark(position int) bool {
 	word, bit := position>>6, uint64(1)<<(position&63)
 	if word >= len(l.seen) {
-		l.grow(word)
+		l.seen = append(l.seen, make([]uint64, max(len(l.graph.Nodes)>>6, word)+1-len(l.seen))...)
 	}
 	if l.seen[word]&bit != 0 {
 		return false
 	}
 	l.seen[word] |= bit
 	return true
-}
-
-func (l *Launch) grow(word int) {
-	for word >= len(l.seen) {
-		l.seen = append(l.seen, 0)
-	}
 }
 
 // Launch takes a launch call. If too many wait for records, the oldest is given up and returned.
@@ -166,8 +160,15 @@ func (j *Joiner) fresh() *Launch {
 		j.spare = j.spare[:n-1]
 		return l
 	}
-	return &Launch{}
+	j.spare = make([]*Launch, slab)
+	for i, all := 0, make([]Launch, slab); i < slab; i++ {
+		j.spare[i] = &all[i]
+	}
+	return j.fresh()
 }
+
+// slab is how many launches are made at a time.
+const slab = 64
 
 // oldest is the launch that has waited longest for records, or nil.
 func (j *Joiner) oldest() *Launch {

@@ -34,6 +34,7 @@ type Account struct {
 	pending []*run      // not measured yet, in the order in which they came
 	rest    []span.Span // the part not measured yet of runs that were measured in part; in order
 	scratch []span.Span
+	spare   []run
 
 	first     uint64 // start of the first kernel; 0: none yet
 	watermark uint64 // up to which time is accounted
@@ -45,21 +46,23 @@ type Account struct {
 	foreign foreign
 }
 
-// Add takes the kernels that columns gained from an index on, launched in the step owner (0: none).
+// Add takes the kernels that columns gained from an index on, launched in the step owner (0: none),
+// and clears the columns' extent, which is theirs.
 func (a *Account) Add(owner uint64, columns *cupti.Columns, from int) {
-	added := run{owner: owner, columns: columns, from: from, to: len(columns.Spans)}
+	added := run{Extent: columns.Extent, owner: owner, columns: columns, from: from, to: len(columns.Spans)}
+	columns.Extent = span.Extent{}
 	if added.from == added.to {
 		return
 	}
-	added.look()
-	if added.first < a.watermark {
+	if added.First < a.watermark {
 		a.late(&added)
 		return
 	}
 	if n := len(a.pending); n > 0 && a.pending[n-1].extend(&added) {
 		return
 	}
-	r := &added
+	r := a.fresh()
+	*r = added
 	a.pending = append(a.pending, r)
 	a.foreign.kept = append(a.foreign.kept, r)
 }
@@ -71,11 +74,11 @@ func (a *Account) late(r *run) {
 	for _, s := range r.spans() {
 		switch {
 		case s.Start >= a.watermark:
-			on.Spans = append(on.Spans, s)
+			on.Add(s, 0)
 		case s.Class() != span.Copy:
 			a.Late++
 		case s.End() > a.watermark:
-			on.Spans = append(on.Spans, span.Make(a.watermark, s.End(), span.Copy))
+			on.Add(span.Make(a.watermark, s.End(), span.Copy), 0)
 		}
 	}
 	a.Add(r.owner, on, 0)
@@ -153,17 +156,17 @@ func (a *Account) measure(before uint64) {
 	}
 	for i := len(a.pending) - 1; i >= 0; i-- {
 		a.pending[i].after = after
-		after = min(after, a.pending[i].first)
+		after = min(after, a.pending[i].First)
 	}
 	n := 0
-	for n < len(a.pending) && a.pending[n].alone() && a.pending[n].latest < before {
+	for n < len(a.pending) && a.pending[n].alone() && a.pending[n].Latest < before {
 		a.take(a.pending[n].spans())
 		n++
 	}
 	left := a.pending[n:]
 	mixed := len(a.rest) > 0 && a.rest[0].Start < before
 	for _, r := range left {
-		mixed = mixed || r.first < before
+		mixed = mixed || r.First < before
 	}
 	if mixed {
 		a.scratch = append(a.scratch[:0], a.rest...)

@@ -34,7 +34,7 @@ func (a *Account) Foreign(owner, last, earlier uint64) (ns uint64) {
 		}
 		a.scratch = a.scratch[:0]
 		for _, r := range f.kept {
-			if r.owner == owner && owner != 0 || !r.compute || r.end <= from || r.first >= last {
+			if r.owner == owner && owner != 0 || !r.Compute || r.End <= from || r.First >= last {
 				continue
 			}
 			for _, s := range r.spans() {
@@ -53,7 +53,7 @@ func (a *Account) Foreign(owner, last, earlier uint64) (ns uint64) {
 	f.since = max(f.since, last)
 	f.base = span.Cover{End: max(f.base.End, f.since)}
 	f.base.Sum = f.base.End - f.since // of what goes on, all that is left covers
-	f.drop(func(r *run) bool { return r.end <= f.since })
+	f.drop(func(r *run) bool { return r.End <= f.since })
 	return ns
 }
 
@@ -63,7 +63,7 @@ func (a *Account) Foreign(owner, last, earlier uint64) (ns uint64) {
 func (a *Account) Settle(watermark uint64, open bool) {
 	f := &a.foreign
 	if open {
-		f.drop(func(r *run) bool { return r.end+keep < watermark })
+		f.drop(func(r *run) bool { return r.End+keep < watermark })
 		return
 	}
 	if watermark <= f.upto {
@@ -71,7 +71,7 @@ func (a *Account) Settle(watermark uint64, open bool) {
 	}
 	a.scratch = a.scratch[:0]
 	for _, r := range f.kept {
-		if !r.compute || r.first >= watermark {
+		if !r.Compute || r.First >= watermark {
 			continue
 		}
 		for _, s := range r.spans() {
@@ -86,7 +86,7 @@ func (a *Account) Settle(watermark uint64, open bool) {
 		f.base.Add(s.Start, s.End())
 	}
 	f.upto = watermark
-	f.drop(func(r *run) bool { return r.latest < watermark })
+	f.drop(func(r *run) bool { return r.Latest < watermark })
 }
 
 func (f *foreign) drop(gone func(*run) bool) { f.kept = slices.DeleteFunc(f.kept, gone) }

@@ -10,32 +10,14 @@ const maxRun = 4096
 
 // A run is kernels in a row of one owner, as they came.
 type run struct {
+	span.Extent
 	owner    uint64 // step; 0: none
 	columns  *cupti.Columns
 	from, to int
-	first    uint64 // earliest start, unix ns
-	latest   uint64 // latest start
-	end      uint64 // latest end
 	after    uint64 // earliest start of what waits to be measured after it
-	ordered  bool   // in order of start
-	compute  bool   // there are compute kernels in it
 }
 
 func (r *run) spans() []span.Span { return r.columns.Spans[r.from:r.to] }
-
-// look fills in what the spans say.
-func (r *run) look() {
-	r.first, r.ordered = span.Limit, true
-	for _, s := range r.spans() {
-		if s.Start < r.latest {
-			r.ordered = false
-		}
-		r.first = min(r.first, s.Start)
-		r.latest = max(r.latest, s.Start)
-		r.end = max(r.end, s.End())
-		r.compute = r.compute || s.Class() == span.Compute
-	}
-}
 
 // extend makes next part of r if it goes on where r ends.
 func (r *run) extend(next *run) bool {
@@ -43,13 +25,19 @@ func (r *run) extend(next *run) bool {
 		return false
 	}
 	r.to = next.to
-	r.ordered = r.ordered && next.ordered && next.first >= r.latest
-	r.first = min(r.first, next.first)
-	r.latest = max(r.latest, next.latest)
-	r.end = max(r.end, next.end)
-	r.compute = r.compute || next.compute
+	r.Join(next.Extent)
 	return true
 }
 
 // alone reports whether the run is in order, and nothing that waits after it starts before its last.
-func (r *run) alone() bool { return r.ordered && r.latest <= r.after }
+func (r *run) alone() bool { return !r.Disorder && r.Latest <= r.after }
+
+// fresh returns an unused run; they are made some at a time.
+func (a *Account) fresh() *run {
+	if len(a.spare) == 0 {
+		a.spare = make([]run, 64)
+	}
+	r := &a.spare[0]
+	a.spare = a.spare[1:]
+	return r
+}

@@ -81,7 +81,7 @@ func parseBuiltin(text string) (s Step, ok bool) {
 	}
 	program, pairs, _ := strings.Cut(rest, " ")
 	s.Text, s.Program = text, program
-	var vars []pair
+	vars := make([]pair, 0, 8) // on the stack: engines give four or five
 	for kv := range strings.SplitSeq(pairs, ",") {
 		if k, v, ok := strings.Cut(strings.TrimSpace(kv), "="); ok {
 			vars = append(vars, pair{k, v})
@@ -97,6 +97,11 @@ type pair struct{ name, value string }
 func (s *Step) take(pairs []pair) {
 	slices.SortStableFunc(pairs, func(a, b pair) int { return cmp.Compare(a.name, b.name) })
 	var vars strings.Builder
+	size := 0
+	for _, p := range pairs {
+		size += len(p.name) + len(p.value) + 2
+	}
+	vars.Grow(size)
 	for _, p := range pairs {
 		switch p.name {
 		case "seq":

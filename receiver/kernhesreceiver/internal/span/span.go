@@ -47,6 +47,43 @@ func Sort(spans []Span) {
 	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
 }
 
+// An Extent is what spans in a row reach over. The zero Extent is of none.
+type Extent struct {
+	First    uint64 // earliest start, unix ns
+	Latest   uint64 // latest start
+	End      uint64 // latest end
+	Disorder bool   // they are not in order of start
+	Compute  bool   // there is a compute kernel among them
+}
+
+// Add takes the next span.
+func (e *Extent) Add(s Span) {
+	if s.Start >= e.Latest {
+		e.Latest = s.Start
+		if e.First == 0 {
+			e.First = s.Start
+		}
+	} else {
+		e.Disorder = true
+		e.First = min(e.First, s.Start)
+	}
+	e.End = max(e.End, s.End())
+	e.Compute = e.Compute || s.Class() == Compute
+}
+
+// Join takes what comes after e's spans.
+func (e *Extent) Join(next Extent) {
+	if e.First == 0 {
+		*e = next
+		return
+	}
+	e.Disorder = e.Disorder || next.Disorder || next.First < e.Latest
+	e.First = min(e.First, next.First)
+	e.Latest = max(e.Latest, next.Latest)
+	e.End = max(e.End, next.End)
+	e.Compute = e.Compute || next.Compute
+}
+
 // A Cover measures a union of spans that come in order of start.
 type Cover struct {
 	Sum uint64 // ns

@@ -50,9 +50,9 @@ type Step struct {
 	Foreign     uint64 // ns: compute of others since the latest end of an earlier step
 	Reason      string // why it is incomplete; empty: it is complete
 
-	recorded  cupti.Columns // as it came: what device time reads
-	parts     []part
-	unordered bool // refs have to be sorted
+	recorded cupti.Columns // as it came: what device time reads
+	parts    []part
+	few      [2]part // what parts begins with: a replay is one launch
 }
 
 // Wall is first start to last end, ns.
@@ -79,6 +79,7 @@ type issue struct {
 	lastLaunch uint64
 	reason     string
 	devices    []*Step
+	one        [1]*Step // what devices begins with
 }
 
 // An Assembler holds the open steps of a process. It is not safe for concurrent use.
@@ -174,26 +175,23 @@ func (is *issue) on(device uint16) *Step {
 		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
 		Device: device,
 	}
+	s.parts = s.few[:0]
+	if is.devices == nil {
+		is.devices = is.one[:0]
+	}
 	is.devices = append(is.devices, s)
 	return s
 }
 
-// Took notes what was appended to a step's recorded columns from index from on.
-func (a *Assembler) Took(s *Step, l *cupti.Launch, from int, o *cupti.Outcome) {
+// Took notes what was appended to a step's recorded columns from an index on, and its extent.
+func (a *Assembler) Took(s *Step, l *cupti.Launch, from int, e span.Extent, o *cupti.Outcome) {
 	if o.Taken == 0 {
 		return
 	}
-	for i, ref := range s.recorded.Refs[from:] {
-		k := from + i
-		if k > 0 && ref < s.recorded.Refs[k-1] {
-			s.unordered = true
-		}
-		sp := &s.recorded.Spans[k]
-		if k == 0 || sp.Start < s.First {
-			s.First = sp.Start
-		}
-		s.Last = max(s.Last, sp.End())
+	if from == 0 || e.First < s.First {
+		s.First = e.First
 	}
+	s.Last = max(s.Last, e.End)
 	if n := len(s.parts); n > 0 && s.parts[n-1].ordinal == l.Ordinal {
 		s.parts[n-1].n += o.Taken
 		return
@@ -339,7 +337,7 @@ func (a *Assembler) finish(s *Step) {
 		a.sizes[s.Program] = len(s.recorded.Spans)
 	}
 	s.Columns = s.recorded
-	if s.unordered {
+	if s.recorded.Unordered {
 		s.order()
 	}
 	s.Shape = a.shape(s)
