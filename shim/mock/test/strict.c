@@ -33,15 +33,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { GOOD, NO_BUFFER, NO_SIZE, NO_LIMIT, NOTHING, CROOKED, SMALL, DIRTY, SAME, OVERLAPPING } giving;
 
 static void request(uint8_t **b, size_t *size, size_t *limit) {
-  pthread_mutex_lock(&lock);
-  pthread_mutex_unlock(&lock);
   if (in_request) in_request();
   if (giving == NOTHING) return;
   uint8_t *fresh = calloc(1, SIZE + 8);
-  buffers[n_buffers++] = fresh;
+  pthread_mutex_lock(&lock); // a launching thread may ask at the same time as the worker
+  int n = n_buffers++;
+  buffers[n] = fresh;
+  pthread_mutex_unlock(&lock);
   fresh[4097] = giving == DIRTY;
   *b = giving == NO_BUFFER ? NULL : giving == CROOKED ? fresh + 4 : fresh;
-  if (giving >= SAME && n_buffers > 1) *b = giving == SAME ? buffers[0] : buffers[0] + 4096;
+  if (giving >= SAME && n) *b = giving == SAME ? buffers[0] : buffers[0] + 4096;
   if (giving != NO_SIZE) *size = giving == NO_BUFFER ? 0 : giving == SMALL ? 128 : SIZE;
   if (giving != NO_LIMIT) *limit = 1; // one record a buffer: every record asks for another
 }

@@ -17,7 +17,7 @@ play() {
   local name=$1 want=$2 variables=$3; shift 3
   ran=$((ran + 1))
   : > "$got"
-  env $variables CLIENT_OUT="$got" timeout 120 "$bin/kernhes-play" --stats --quiet "$@" > "$said" 2>&1
+  { env $variables CLIENT_OUT="$got" timeout 120 "$bin/kernhes-play" --stats --quiet "$@" > "$said" 2>&1; } 2> /dev/null
   local status=$?
   [ $status = "$want" ] || { fail "$name: exit $status, want $want"; cat "$said"; }
 }
@@ -86,7 +86,11 @@ holds rounds kernels=$((3 * kernels)) copies=$((3 * copies)) launches=$((3 * lau
 play paced 0 A= --speed 4 --rebase "$file"; holds paced $whole
 play several 0 A= --rebase --speed 20 "$recordings"/tp2.rank*.krec.zst
 ran=$((ran + 1))
-CLIENT_OUT=$got timeout -s TERM 1 "$bin/kernhes-play" --loop --speed recorded "$file" > "$said" 2>&1
+CLIENT_OUT=$got timeout 120 "$bin/kernhes-play" --loop --speed recorded "$file" > "$said" 2>&1 &
+parent=$!
+until player=$(pgrep -P $parent) && grep -qs mock-cupti /proc/"$player"/task/*/comm; do sleep 0.1; done
+kill "$player"
+wait $parent || fail "SIGTERM: exit $?"
 grep -q launches "$said" || fail "SIGTERM: no last words"
 
 play made 0 A= "$made"
