@@ -79,6 +79,17 @@ func (rules Rules) Class(name string) span.Class {
 	return span.Compute
 }
 
+// Fused reports whether the kernel of a name, mangled or not, communicates and computes.
+func (rules Rules) Fused(name string) bool {
+	path := Path(name)
+	for i := range rules {
+		if rules[i].Match.MatchString(path) {
+			return rules[i].Fused
+		}
+	}
+	return false
+}
+
 // Path is the qualified name of a kernel without return type, template arguments and parameters.
 func Path(name string) string {
 	if strings.HasPrefix(name, "_Z") {

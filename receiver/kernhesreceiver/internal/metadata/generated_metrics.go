@@ -59,6 +59,11 @@ const (
 	AttributeKernStepVars             = "kern.step.vars"               // What the range's text says beside seq, rank, kv and group, in name order.
 )
 
+// Events of spans.
+const (
+	EventKernStepIncomplete = "kern.step.incomplete" // On the span of a step that closed without all records of its launches, at its last kernel's end; the span's status has the reason.
+)
+
 // The metrics.
 var (
 	KernCopiesTotal                      = &Metric{"kern_copies_total", "Copy and memset records.", "{copy}", Sum, false, []string{"rank", "copy"}}

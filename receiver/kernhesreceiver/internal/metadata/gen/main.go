@@ -54,6 +54,7 @@ func generate(in []byte) ([]byte, error) {
 		Metrics    map[string]metric
 		Resource   map[string]attribute `yaml:"resource_attributes"`
 		Attributes map[string]attribute
+		Events     map[string]attribute
 	}
 	if err := yaml.Unmarshal(in, &file); err != nil {
 		return nil, err
@@ -70,6 +71,10 @@ func generate(in []byte) ([]byte, error) {
 		if strings.HasPrefix(name, "kern.") {
 			fmt.Fprintf(&b, "\tAttribute%s = %q // %s\n", goName(name), name, file.Attributes[name].Description)
 		}
+	}
+	fmt.Fprint(&b, ")\n\n// Events of spans.\nconst (\n")
+	for _, name := range slices.Sorted(maps.Keys(file.Events)) {
+		fmt.Fprintf(&b, "\tEvent%s = %q // %s\n", goName(name), name, file.Events[name].Description)
 	}
 	fmt.Fprint(&b, ")\n\n// The metrics.\nvar (\n")
 	names := slices.Sorted(maps.Keys(file.Metrics))
