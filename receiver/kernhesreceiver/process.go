@@ -48,15 +48,14 @@ type process struct {
 	stats   map[uint32]uint64
 	lines   []stepLine
 	unsent  uint64 // least frame of steps taken and not settled; 0: none
-	sum     loose
 	ledger  []entry
 	counted loose // at the last acknowledgeable frame
 }
 
-// An entry of the ledger is what was settled without a step once a frame had been taken.
+// An entry of the ledger is what was settled without a step and rests on a frame; see note.
 type entry struct {
 	frame uint64
-	sum   loose
+	loose loose
 }
 
 // processSettings are what all processes of a receiver share.
@@ -159,7 +158,6 @@ func (p *process) frame(f wire.Frame) error {
 	if f.Number != 0 {
 		p.begun = true
 		p.got = f.Number
-		p.note()
 	}
 	return nil
 }
@@ -200,9 +198,9 @@ func (p *process) take(f wire.Frame) error {
 	case wire.KindEvents:
 		return wire.Events(f.Body, func(e wire.Event) { p.event(e, f) })
 	case wire.KindKernels:
-		return p.kernels(f.Body)
+		return p.kernels(f)
 	case wire.KindCopies:
-		return p.copies(f.Body)
+		return p.copies(f)
 	case wire.KindFlushed:
 		return p.flushed(f.Body)
 	case wire.KindLost:
@@ -220,14 +218,19 @@ func (p *process) take(f wire.Frame) error {
 	return nil // manifests and clocks are for later; unknown kinds are skipped
 }
 
-// note writes the ledger after a frame.
-func (p *process) note() {
-	if n := len(p.ledger); n > 0 && p.ledger[n-1].sum == p.sum {
-		return
-	} else if n == 0 && p.counted == p.sum {
-		return
+// note enters into the ledger what was settled without a step and rests on a frame. That is the frame of
+// a record's launch where it is known: a record that comes again after a restart, whose launch lies before the
+// snapshot, counts for nothing, so it must have been counted when that launch's frame was acknowledged.
+func (p *process) note(frame uint64, l loose) {
+	n := len(p.ledger)
+	for n > 0 && p.ledger[n-1].frame > frame {
+		n--
 	}
-	p.ledger = append(p.ledger, entry{p.got, p.sum})
+	if n > 0 && p.ledger[n-1].frame == frame {
+		p.ledger[n-1].loose.add(l)
+	} else if l != (loose{}) {
+		p.ledger = slices.Insert(p.ledger, n, entry{frame, l})
+	}
 }
 
 // acknowledgeable is the frame before the first on which something open rests.
@@ -256,7 +259,7 @@ func (p *process) loose() loose {
 	frame := p.acknowledgeable()
 	n := 0
 	for n < len(p.ledger) && p.ledger[n].frame <= frame {
-		p.counted = p.ledger[n].sum
+		p.counted.add(p.ledger[n].loose)
 		n++
 	}
 	p.ledger = slices.Delete(p.ledger, 0, n)

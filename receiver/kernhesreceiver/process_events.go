@@ -148,23 +148,26 @@ func (p *process) launchEnded(l *cupti.Launch) {
 }
 
 // kernels takes kernel records.
-func (p *process) kernels(body []byte) error {
-	records, err := wire.Kernels(body)
+func (p *process) kernels(f wire.Frame) error {
+	records, err := wire.Kernels(f.Body)
 	if err != nil {
 		return err
 	}
 	for len(records) > 0 {
 		run := p.names.Run(records)
-		p.run(run)
+		p.run(run, f.Number)
 		records = records[len(run.Records):]
 	}
 	return nil
 }
 
 // run takes the records of one launch on one device.
-func (p *process) run(r cupti.Run) {
+func (p *process) run(r cupti.Run, frame uint64) {
 	d := p.device(r.Device)
 	l := r.Launch
+	if l != nil {
+		frame = l.Frame
+	}
 	again := l == nil && p.settledBefore(r.Records[0].Correlation())
 	owner := ranges.ID(0)
 	to := d.columns()
@@ -186,7 +189,7 @@ func (p *process) run(r cupti.Run) {
 	o := p.names.Take(r, p.clock(), to)
 
 	d.kernels += uint64(len(r.Records))
-	p.count(d, loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())})
+	settled := loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
 	for i, n := range o.Invalid {
 		if n > 0 {
 			d.invalid[cupti.InvalidNames[i]] += uint64(n)
@@ -205,18 +208,17 @@ func (p *process) run(r cupti.Run) {
 		case again:
 			d.sum.Duplicate += uint64(o.Taken)
 		default:
-			p.count(d, loose{Outside: uint64(o.Taken) - late, Late: late})
+			settled.Outside += uint64(o.Taken) - late
+			settled.Late += late
 		}
+	}
+	d.sum.add(settled)
+	if !again {
+		p.note(frame, settled)
 	}
 	if o.Ended {
 		p.launchEnded(l)
 	}
-}
-
-// count adds what is settled without a step to the device's and to the session's sum.
-func (p *process) count(d *deviceState, l loose) {
-	d.sum.add(l)
-	p.sum.add(l)
 }
 
 // clock is the engine's time, for judging timestamps by.
@@ -245,8 +247,8 @@ func (d *deviceState) columns() *cupti.Columns {
 }
 
 // copies takes copy and memset records.
-func (p *process) copies(body []byte) error {
-	records, err := wire.Copies(body)
+func (p *process) copies(f wire.Frame) error {
+	records, err := wire.Copies(f.Body)
 	if err != nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (p *process) copies(body []byte) error {
 		c := &records[i]
 		d := p.device(c.Device())
 		d.copies[copyName(c)]++
-		p.sum.Copies++
+		p.note(f.Number, loose{Copies: 1})
 		if len(d.copying.Spans) >= outsideRun {
 			d.copying = &cupti.Columns{}
 		}
