@@ -68,15 +68,16 @@ func must(r Rules, err error) Rules {
 	return r
 }
 
-// Class is the class of a kernel's name, mangled or not.
-func (rules Rules) Class(name string) span.Class {
+// Class is the class of a kernel's name, mangled or not, and whether it is fused: communicates and
+// computes, and counts as comm.
+func (rules Rules) Class(name string) (class span.Class, fused bool) {
 	path := Path(name)
 	for i := range rules {
 		if rules[i].Match.MatchString(path) {
-			return rules[i].Class
+			return rules[i].Class, rules[i].Fused
 		}
 	}
-	return span.Compute
+	return span.Compute, false
 }
 
 // Fused reports whether the kernel of a name, mangled or not, communicates and computes.

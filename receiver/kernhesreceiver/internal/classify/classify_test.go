@@ -18,7 +18,7 @@ func TestEveryRuleFitsItsNames(t *testing.T) {
 			if !r.Match.MatchString(Path(name)) {
 				t.Errorf("%s does not fit %q", r.Match, name)
 			}
-			if Builtin.Class(name) != r.Class {
+			if class, fused := Builtin.Class(name); class != r.Class || fused != r.Fused {
 				t.Errorf("%q: a rule above %s gives it another class", name, r.Match)
 			}
 		}
@@ -33,7 +33,7 @@ func TestEveryRuleFitsItsNames(t *testing.T) {
 func TestClass(t *testing.T) {
 	check := func(name string, want span.Class) {
 		t.Helper()
-		if got := Builtin.Class(name); got != want {
+		if got, _ := Builtin.Class(name); got != want {
 			t.Errorf("Class(%q) = %s, want %s", name, got, want)
 		}
 	}

@@ -48,7 +48,7 @@ type Joiner struct {
 	Counts  Counts
 	Refused struct{ Nodes uint64 } // what did not fit the limits
 
-	classify func(name string) span.Class
+	classify func(name string) (class span.Class, fused bool)
 	limits   Limits
 	names    map[uint32]*Name
 	graphs   map[uint32]*Graph
@@ -69,7 +69,7 @@ type Joiner struct {
 }
 
 // New returns a Joiner that classes kernel names by classify.
-func New(limits Limits, classify func(name string) span.Class) *Joiner {
+func New(limits Limits, classify func(name string) (class span.Class, fused bool)) *Joiner {
 	return &Joiner{
 		classify: classify, limits: limits,
 		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{},

@@ -11,6 +11,7 @@ import (
 type Name struct {
 	Text  string
 	Class span.Class
+	Fused bool // communicates and computes
 }
 
 // unknown stands for kernel names that the shim could not give.
@@ -23,17 +24,9 @@ func (j *Joiner) Strings(body []byte) error {
 			return
 		}
 		s := strings.ToValidUTF8(string(text), "\uFFFD")
-		j.names[id] = &Name{Text: s, Class: j.classify(s)}
+		class, fused := j.classify(s)
+		j.names[id] = &Name{s, class, fused}
 	})
-}
-
-// Text is the string of an id, and whether it is known.
-func (j *Joiner) Text(id uint32) (string, bool) {
-	n, ok := j.names[id]
-	if !ok {
-		return "", false
-	}
-	return n.Text, true
 }
 
 // Name is the kernel name of an id: empty where it is not known.
