@@ -1,15 +1,25 @@
 package parquet
 
 import (
-	"github.com/kernhes/kernhes/internal/chunk"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 )
+
+// Magic stands at the beginning and at the end of a Parquet file.
+const Magic = "PAR1"
 
 // A Group is one row group that was written: what the footer says of it. It goes through JSON and back.
 type Group struct {
 	Table   Table    `json:"table"`
 	Rows    int64    `json:"rows"`
 	Offset  int64    `json:"offset"` // of its first byte in the file
-	Length  int64    `json:"length"` // bytes of its pages
+	Length  int64    `json:"length"` // of its pages, bytes
 	Sources []Source `json:"sources"`
 	Meta    []byte   `json:"meta"` // Thrift: its RowGroup, offsets as in the file
 }
@@ -23,18 +33,145 @@ type Source struct {
 	Host    string            `json:"host"`
 	Mode    string            `json:"mode"`
 	Rows    int64             `json:"rows"`
-	From    uint64            `json:"from_ns"` // unix ns: earliest start
-	To      uint64            `json:"to_ns"`   // unix ns: latest end
-	Counts  map[string]uint64 `json:"counts"`  // of the latest chunk
+	From    uint64            `json:"from_ns"`          // unix ns: earliest start
+	To      uint64            `json:"to_ns"`            // unix ns: latest end
+	Counts  map[string]uint64 `json:"counts,omitempty"` // what became of the session's records, by the latest chunk
 }
 
-// Magic stands at the beginning and at the end of a Parquet file.
-const Magic = "PAR1"
+// Keys of a file's key-values. All values but the first two are JSON.
+const (
+	KeySchemaVersion = "kernhes.schema_version"
+	KeyTable         = "kernhes.table"
+	KeyRuns          = "kernhes.runs"
+	KeyRanks         = "kernhes.ranks"
+	KeyHosts         = "kernhes.hosts"
+	KeyModes         = "kernhes.modes"
+	KeyWindow        = "kernhes.window"  // {"from_ns", "to_ns"}: earliest start and latest end
+	KeySources       = "kernhes.sources" // by run, rank, device and session: rows in the file, window, counts
+)
 
-// Footer is what stands after the pages of groups, the last Magic included. KeyValues are added to those that the groups
+var physical = map[Type]format.Type{Text: format.ByteArray, Int32: format.Int32, Int64: format.Int64, Bool: format.Boolean}
+
+// Footer is what stands after the pages of groups, the last Magic included. keyValues are added to those that the groups
 // give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from.
 func Footer(table Table, groups []Group, keyValues map[string]string, shift int64) ([]byte, error) {
-	return nil, nil
+	columns := Columns(table)
+	meta := format.FileMetaData{Version: 2, CreatedBy: fmt.Sprintf("kernhes version %d (build 0)", SchemaVersion)}
+	meta.Schema = append(meta.Schema, format.SchemaElement{Name: string(table), NumChildren: thrift.New(int32(len(columns)))})
+	for _, c := range columns {
+		meta.Schema = append(meta.Schema, element(c))
+		meta.ColumnOrders = append(meta.ColumnOrders, format.ColumnOrder{Value: &format.TypeDefinedOrder{}})
+	}
+	for i := range groups {
+		var rg format.RowGroup
+		if err := thrift.Unmarshal(&compact, groups[i].Meta, &rg); err != nil {
+			return nil, fmt.Errorf("row group %d: %w", i, err)
+		}
+		if groups[i].Table != table || len(rg.Columns) != len(columns) {
+			return nil, fmt.Errorf("row group %d: of table %s with %d columns, want %s with %d", i, groups[i].Table, len(rg.Columns), table, len(columns))
+		}
+		move(&rg, shift)
+		rg.Ordinal = int16(i)
+		meta.NumRows += rg.NumRows
+		meta.RowGroups = append(meta.RowGroups, rg)
+	}
+	values, err := describe(table, groups)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(values, keyValues)
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		meta.KeyValueMetadata = append(meta.KeyValueMetadata, format.KeyValue{Key: k, Value: values[k]})
+	}
+	b, err := thrift.Marshal(&compact, &meta)
+	if err != nil {
+		return nil, fmt.Errorf("footer: %w", err)
+	}
+	b = le.AppendUint32(b, uint32(len(b)))
+	return append(b, Magic...), nil
 }
 
-var _ = chunk.Version
+func element(c Column) format.SchemaElement {
+	e := format.SchemaElement{Name: c.Name, Type: thrift.New(physical[c.Type]), RepetitionType: thrift.New(format.Required)}
+	if c.Null != "" {
+		e.RepetitionType = thrift.New(format.Optional)
+	}
+	if c.Type == Text {
+		e.ConvertedType = thrift.New(deprecated.UTF8)
+		e.LogicalType = format.LogicalType{Value: &format.StringType{}}
+	}
+	return e
+}
+
+// move adds to the offsets of a row group.
+func move(rg *format.RowGroup, by int64) {
+	rg.FileOffset += by
+	for i := range rg.Columns {
+		m := &rg.Columns[i].MetaData
+		m.DataPageOffset += by
+		if m.DictionaryPageOffset != 0 || slices.Contains(m.Encoding, format.RLEDictionary) {
+			m.DictionaryPageOffset += by
+		}
+	}
+}
+
+// A sourceKey tells sources apart.
+type sourceKey struct {
+	run     string
+	rank    int64
+	device  uint16
+	session uint64
+}
+
+func (s *Source) key() sourceKey { return sourceKey{s.Run, s.Rank, s.Device, s.Session} }
+
+// take adds another's rows; its counts are the later ones.
+func (s *Source) take(o *Source) {
+	s.Rows += o.Rows
+	s.From, s.To = min(s.From, o.From), max(s.To, o.To)
+	if len(o.Counts) > 0 {
+		s.Counts = o.Counts
+	}
+}
+
+// describe is what groups say of a file, as key-values.
+func describe(table Table, groups []Group) (map[string]string, error) {
+	at := map[sourceKey]int{}
+	all := []Source{}
+	runs, ranks, hosts, modes := map[string]bool{}, map[int64]bool{}, map[string]bool{}, map[string]bool{}
+	var window struct {
+		From uint64 `json:"from_ns"`
+		To   uint64 `json:"to_ns"`
+	}
+	for i := range groups {
+		for _, s := range groups[i].Sources {
+			runs[s.Run], ranks[s.Rank], hosts[s.Host], modes[s.Mode] = true, true, true, true
+			if window.From == 0 || s.From < window.From {
+				window.From = s.From
+			}
+			window.To = max(window.To, s.To)
+			if k, ok := at[s.key()]; ok {
+				all[k].take(&s)
+				continue
+			}
+			at[s.key()] = len(all)
+			all = append(all, s)
+		}
+	}
+	values := map[string]string{KeySchemaVersion: fmt.Sprint(SchemaVersion), KeyTable: string(table)}
+	for k, v := range map[string]any{
+		KeyRuns: sorted(runs), KeyRanks: sorted(ranks), KeyHosts: sorted(hosts), KeyModes: sorted(modes), KeyWindow: window, KeySources: all,
+	} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("key-value %s: %w", k, err)
+		}
+		values[k] = string(b)
+	}
+	return values, nil
+}
+
+// sorted is never nil, so that it is [] in JSON.
+func sorted[T string | int64](set map[T]bool) []T {
+	return slices.AppendSeq(make([]T, 0, len(set)), slices.Values(slices.Sorted(maps.Keys(set))))
+}

@@ -1,45 +1,273 @@
 package parquet
 
 import (
+	"fmt"
 	"io"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
 // Options are a Writer's. The zero Options are the defaults.
 type Options struct {
-	// RowGroupRows is how many rows make a row group. Default: 131,072.
+	// RowGroupRows is how many rows make a row group. Default: 131,072 in k, 8,192 in s and c.
 	RowGroupRows int
 	// MaxPending is how many rows, of all ranks, may wait for their row group; beyond that the rank with the most gets one
-	// early. Default: 16 times RowGroupRows. A waiting row of k takes some 20 bytes.
+	// early. Default: 16 times RowGroupRows. A waiting row of k takes some 20 bytes where shapes repeat, 140 where none does,
+	// one of s 300.
 	MaxPending int
 	// Compression is zstd (the default), snappy or none.
 	Compression string
-	// Wrote is called for each row group after all its bytes were written, before Write goes on. Its error is Write's.
+	// Wrote is called for each row group after all its bytes were written, before anything else is. Its error is the
+	// Writer's.
 	Wrote func(Group) error
 }
 
-// A Writer writes one file of one table. It is not safe for concurrent use.
-type Writer struct{}
+// Default rows of a row group. In k, selective queries read 2.7 times faster than with 8 times as many, for 3% more bytes.
+// Few rows of s and c come, and those since the last row group are what a crash loses.
+const (
+	DefaultRowGroupRows = 1 << 17
+	defaultFewRows      = 1 << 13
+)
 
-// NewWriter returns a Writer of a new file to w, to which it has written nothing yet.
-func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) { return &Writer{}, nil }
+// A Writer writes one file of one table:
+//
+//	WriteChunk ──▶ rows wait, by run and rank ──▶ row group: buffers ──▶ pages ──▶ file
+//
+// It is not safe for concurrent use.
+type Writer struct {
+	table   Table
+	o       Options
+	to      io.Writer
+	size    int64
+	err     error
+	groups  []Group
+	waiting map[rankKey]*rankRows
+	rows    struct{ taken, waiting int64 }
 
-// WriteChunk takes a chunk's rows. It keeps parts of c, which must not change. After an error of the underlying writer the
-// Writer writes nothing more, and returns that error.
-func (w *Writer) WriteChunk(c *chunk.Chunk) error { return nil }
+	encoder *encoder
+	kernels *kernelRows
+	buffers []buffer
+	pages   []byte
+}
+
+// A rankKey names whose rows share row groups.
+type rankKey struct {
+	run  string
+	rank int64
+}
+
+// rankRows are rows of one rank that wait for their row group, in the order in which they came.
+type rankRows struct {
+	rows   int
+	pieces []piece
+}
+
+// A piece is rows of one chunk.
+type piece struct {
+	from   *origin
+	step   chunk.Step
+	copies []chunk.Copy
+}
+
+// An origin is what a chunk says of all its rows.
+type origin struct {
+	chunk.Identity
+	counts []chunk.Count
+}
+
+// NewWriter returns a Writer of a new file to w, to which nothing was written yet.
+func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
+	if o.RowGroupRows <= 0 {
+		o.RowGroupRows = defaultFewRows
+		if table == Kernels {
+			o.RowGroupRows = DefaultRowGroupRows
+		}
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 16 * o.RowGroupRows
+	}
+	e, err := newEncoder(o.Compression)
+	if err != nil {
+		return nil, err
+	}
+	columns := Columns(table)
+	if columns == nil {
+		return nil, fmt.Errorf("table %q, want k, s or c", table)
+	}
+	return &Writer{
+		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{},
+		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns),
+	}, nil
+}
+
+// WriteChunk takes a chunk's rows. It keeps parts of c, which must not change. After an error of the underlying writer, or
+// of Wrote, the Writer writes nothing more, and each call returns that error.
+func (w *Writer) WriteChunk(c *chunk.Chunk) error {
+	if w.err != nil {
+		return w.err
+	}
+	key, from := rankKey{c.Run, c.Rank}, &origin{c.Identity, c.Counts}
+	if w.table == Copies {
+		return w.wait(key, piece{from: from, copies: c.Copies}, len(c.Copies))
+	}
+	for _, s := range c.Steps {
+		rows := len(s.Starts)
+		if w.table == Steps {
+			rows = int(flag(s.Last && !s.Outside))
+			s.Shape, s.Launches, s.Starts, s.Durs = nil, nil, nil, nil
+		} else if rows > 0 {
+			s.Shape = w.kernels.intern(s.Shape)
+		}
+		if err := w.wait(key, piece{from: from, step: s}, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait keeps a piece of so many rows until its rank has a row group full.
+func (w *Writer) wait(key rankKey, p piece, rows int) error {
+	if rows == 0 {
+		return nil
+	}
+	r := w.waiting[key]
+	if r == nil {
+		r = &rankRows{}
+		w.waiting[key] = r
+	}
+	r.pieces = append(r.pieces, p)
+	r.rows += rows
+	w.rows.taken += int64(rows)
+	w.rows.waiting += int64(rows)
+	if r.rows >= w.o.RowGroupRows {
+		return w.group(key)
+	}
+	if w.rows.waiting > int64(w.o.MaxPending) {
+		for k, other := range w.waiting {
+			if other.rows > w.waiting[key].rows {
+				key = k
+			}
+		}
+		return w.group(key)
+	}
+	return nil
+}
+
+// group makes and writes the row group of a rank.
+func (w *Writer) group(key rankKey) error {
+	r := w.waiting[key]
+	delete(w.waiting, key)
+	w.kernels.reset()
+	for i := range w.buffers {
+		w.buffers[i].reset()
+	}
+	var sources sources
+	for i := range r.pieces {
+		p := &r.pieces[i]
+		id, source := &p.from.Identity, sources.of(p.from)
+		switch w.table {
+		case Kernels:
+			w.kernels.add(w.buffers, id, &p.step)
+			source.add(len(p.step.Starts), p.step.Start, p.step.End)
+		case Steps:
+			addRow(w.buffers, stepColumns, id, &p.step)
+			source.add(1, p.step.Start, p.step.End)
+		case Copies:
+			for k := range p.copies {
+				c := &p.copies[k]
+				addRow(w.buffers, copyColumns, id, c)
+				source.add(1, c.Start, c.Start+c.Dur)
+			}
+		}
+	}
+	w.rows.waiting -= int64(r.rows)
+	return w.fail(w.write(r.rows, sources.all))
+}
+
+// write encodes the buffers and writes them.
+func (w *Writer) write(rows int, from []Source) error {
+	pages := w.pages[:0]
+	if w.size == 0 {
+		pages = append(pages, Magic...)
+	}
+	head := int64(len(pages))
+	rg := format.RowGroup{NumRows: int64(rows), FileOffset: head}
+	for i := range w.buffers {
+		var c format.ColumnChunk
+		var err error
+		if pages, c, err = w.encoder.chunk(pages, &w.buffers[i], rows); err != nil {
+			return err
+		}
+		rg.TotalByteSize += c.MetaData.TotalUncompressedSize
+		rg.TotalCompressedSize += c.MetaData.TotalCompressedSize
+		rg.Columns = append(rg.Columns, c)
+	}
+	w.pages = pages
+	move(&rg, w.size)
+	meta, err := thrift.Marshal(&compact, &rg)
+	if err != nil {
+		return fmt.Errorf("row group: %w", err)
+	}
+	g := Group{Table: w.table, Rows: int64(rows), Offset: w.size + head, Length: int64(len(pages)) - head, Sources: from, Meta: meta}
+	if err := w.put(pages); err != nil {
+		return err
+	}
+	w.groups = append(w.groups, g)
+	if w.o.Wrote != nil {
+		return w.o.Wrote(g)
+	}
+	return nil
+}
+
+func (w *Writer) put(b []byte) error {
+	n, err := w.to.Write(b)
+	w.size += int64(n)
+	if err != nil {
+		return fmt.Errorf("table %s at byte %d: %w", w.table, w.size, err)
+	}
+	return nil
+}
+
+func (w *Writer) fail(err error) error {
+	if w.err == nil {
+		w.err = err
+	}
+	return w.err
+}
 
 // Flush writes a row group for each rank that has rows waiting.
-func (w *Writer) Flush() error { return nil }
+func (w *Writer) Flush() error {
+	for _, key := range ranksInOrder(w.waiting) {
+		if w.err == nil {
+			_ = w.group(key) // w.err has it
+		}
+	}
+	return w.err
+}
 
-// Close flushes and writes the footer; it does not close the underlying writer.
-func (w *Writer) Close(keyValues map[string]string) error { return nil }
+// Close flushes and writes the footer, with keyValues besides those of its rows; it does not close the underlying writer.
+func (w *Writer) Close(keyValues map[string]string) error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	footer, err := Footer(w.table, w.groups, keyValues, 0)
+	if err != nil {
+		return w.fail(err)
+	}
+	if w.size == 0 {
+		footer = append([]byte(Magic), footer...)
+	}
+	return w.fail(w.put(footer))
+}
 
 // Groups are the row groups that were written.
-func (w *Writer) Groups() []Group { return nil }
+func (w *Writer) Groups() []Group { return w.groups }
 
 // Size is how many bytes were written.
-func (w *Writer) Size() int64 { return 0 }
+func (w *Writer) Size() int64 { return w.size }
 
 // Rows are how many rows were taken, and how many of them wait for their row group.
-func (w *Writer) Rows() (taken, waiting int64) { return 0, 0 }
+func (w *Writer) Rows() (taken, waiting int64) { return w.rows.taken, w.rows.waiting }

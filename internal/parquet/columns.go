@@ -1,0 +1,199 @@
+package parquet
+
+import (
+	"github.com/kernhes/kernhes/internal/chunk"
+)
+
+// A Column is one column of a table.
+type Column struct {
+	Name     string
+	Type     Type
+	Encoding Encoding
+	Null     string // when it is null; empty: never
+	Doc      string
+}
+
+// A Type is a column's physical type.
+type Type string
+
+// Types of columns. Texts are UTF-8.
+const (
+	Text  Type = "string"
+	Int32 Type = "int32"
+	Int64 Type = "int64"
+	Bool  Type = "bool"
+)
+
+// An Encoding is how a column's pages are encoded.
+type Encoding string
+
+// Encodings of columns, by what the recordings show: durations repeat (0.93 bytes a row as split, 1.53 as a dictionary,
+// 1.9 as delta); starts and what counts up are small as deltas; what a shape or a step gives is an index.
+const (
+	Dictionary Encoding = "dictionary"
+	Delta      Encoding = "delta"
+	Split      Encoding = "split"
+	Bits       Encoding = "bits"
+)
+
+// A value is one value of a column.
+type value struct {
+	text string
+	num  int64
+	null bool
+}
+
+func text(s string) value      { return value{text: s} }
+func num[T integer](n T) value { return value{num: int64(n)} }
+
+type integer interface {
+	int | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+func truth(b bool) value {
+	if b {
+		return value{num: 1}
+	}
+	return value{}
+}
+
+// A kernelColumn is a column of k. One of the functions gives its values.
+type kernelColumn struct {
+	Column
+	ofStep   func(*chunk.Identity, *chunk.Step) value         // the same for all of a step's kernels
+	ofShape  func(*chunk.Position, func(string) string) value // the same for all steps of a shape; takes what demangles
+	ofKernel func([]int64, *chunk.Step) []int64               // appends one for each kernel
+}
+
+// A rowColumn is a column of a table whose rows stand for themselves.
+type rowColumn[T any] struct {
+	Column
+	of func(*chunk.Identity, *T) value
+}
+
+const outside = "outside any step"
+
+var kernelColumns = []kernelColumn{
+	{Column{"run", Text, Dictionary, "", "the engine's start that it belongs to; seq counts anew with each"},
+		func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }, nil, nil},
+	{Column{"rank", Int32, Dictionary, "", "rank in the run"},
+		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }, nil, nil},
+	{Column{"device", Int32, Dictionary, "", "CUDA device of the engine process"},
+		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }, nil, nil},
+	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. Above 2^62: a step that pairs with no other rank's"},
+		func(_ *chunk.Identity, s *chunk.Step) value { return value{num: s.Seq, null: s.Outside} }, nil, nil},
+	{Column{"program", Text, Dictionary, "", "what the step ran: prefill, decode, …; empty outside any step"},
+		func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }, nil, nil},
+	{Column{"call", Text, Dictionary, "", "label of the call that launched it, such as prefill.target.moe.layers.8.experts; empty: none"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil},
+	{Column{"op", Text, Dictionary, "", "op of the call, from the engine's manifest; empty: not known"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil},
+	{Column{"kernel", Text, Dictionary, "", "name of the kernel, demangled"},
+		nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil},
+	{Column{"symbol", Text, Dictionary, "", "name of the kernel as CUPTI gave it, mangled where it is"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Name) }, nil},
+	{Column{"class", Text, Dictionary, "", "compute, comm, or spin for one that only waits for the host"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.ClassNames[p.Class&3]) }, nil},
+	{Column{"fused", Bool, Bits, "", "computes and communicates; its class is comm"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return truth(p.Fused) }, nil},
+	{Column{"start_ns", Int64, Delta, "", "start, unix ns. Clocks of two GPUs agree to 20 µs at best: don't compare starts across ranks"},
+		nil, nil, func(to []int64, s *chunk.Step) []int64 { return appendAll(to, s.Starts) }},
+	{Column{"dur_ns", Int64, Split, "", "duration, ns"},
+		nil, nil, func(to []int64, s *chunk.Step) []int64 { return appendAll(to, s.Durs) }},
+	{Column{"stream", Int64, Dictionary, "", "CUDA stream, CUPTI's number"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Stream) }, nil},
+	{Column{"graph_node_id", Int64, Delta, "", "CUPTI's id of the graph node (graph id × 2^32 + node); 0: not launched by a graph"},
+		nil, nil, appendNodes},
+	{Column{"correlation_id", Int64, Delta, "", "CUPTI's id of the launch; all kernels of one graph launch share it"},
+		nil, nil, appendCorrelations},
+	dimension("grid_x", "grid", func(p *chunk.Position) uint32 { return p.Grid[0] }),
+	dimension("grid_y", "grid", func(p *chunk.Position) uint32 { return p.Grid[1] }),
+	dimension("grid_z", "grid", func(p *chunk.Position) uint32 { return p.Grid[2] }),
+	dimension("block_x", "block", func(p *chunk.Position) uint32 { return p.Block[0] }),
+	dimension("block_y", "block", func(p *chunk.Position) uint32 { return p.Block[1] }),
+	dimension("block_z", "block", func(p *chunk.Position) uint32 { return p.Block[2] }),
+	{Column{"pos", Int64, Delta, "", "position of the kernel in its step, in order of launch, from 0"},
+		nil, nil, appendPositions},
+}
+
+func dimension(name, of string, get func(*chunk.Position) uint32) kernelColumn {
+	return kernelColumn{Column{name, Int32, Dictionary, "", "size of the " + of}, nil,
+		func(p *chunk.Position, _ func(string) string) value { return num(get(p)) }, nil}
+}
+
+var stepColumns = []rowColumn[chunk.Step]{
+	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }},
+	{Column{"rank", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }},
+	{Column{"device", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }},
+	{Column{"seq", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seq) }},
+	{Column{"pairs", Bool, Bits, "", "seq is the same as on other ranks"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(s.Pairs) }},
+	{Column{"program", Text, Dictionary, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }},
+	{Column{"text", Text, Dictionary, "", "the range that made the step, as the engine pushed it"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Text) }},
+	{Column{"vars", Text, Dictionary, "", "the text's pairs without seq, rank, kv and group, in name order: seqs=1,tokens=32768"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Vars) }},
+	{Column{"seqs", Int64, Dictionary, "", "sequences in the batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seqs) }},
+	{Column{"tokens", Int64, Dictionary, "", "tokens computed; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Tokens) }},
+	{Column{"kv", Int64, Dictionary, "", "context length, the sum over a batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.KV) }},
+	{Column{"start_ns", Int64, Delta, "", "first kernel's start, unix ns"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Start) }},
+	{Column{"end_ns", Int64, Delta, "", "last kernel's end, unix ns"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.End) }},
+	{Column{"compute_ns", Int64, Delta, "", "union of its compute kernels"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Compute) }},
+	{Column{"comm_ns", Int64, Delta, "", "what comm kernels add to that: exposed comm"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Comm) }},
+	{Column{"overlap_ns", Int64, Delta, "", "comm under compute"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Overlap) }},
+	{Column{"idle_ns", Int64, Delta, "", "first start to last end, less compute_ns and comm_ns"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Idle) }},
+	{Column{"foreign_compute_ns", Int64, Delta, "", "compute of this process that is not the step's, between the latest end of an earlier step and its own; 0 for the first"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Foreign) }},
+	{Column{"kernels", Int64, Dictionary, "", "kernels of the step: its rows in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Kernels) }},
+	{Column{"complete", Bool, Bits, "", "each launch of the step has its records"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(s.Complete) }},
+	{Column{"reason", Text, Dictionary, "", "why it is not complete; empty: it is"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Reason) }},
+	{Column{"host", Text, Dictionary, "", "host name"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Host) }},
+	{Column{"gpu", Text, Dictionary, "", "UUID of the GPU"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.GPU) }},
+	{Column{"gpu_name", Text, Dictionary, "", "product name of the GPU"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.GPUName) }},
+	{Column{"model", Text, Dictionary, "", "model that the engine serves"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Model) }},
+	{Column{"engine", Text, Dictionary, "", "name of the engine"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Engine) }},
+	{Column{"version", Text, Dictionary, "", "version of the engine, or its manifest's hash"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Version) }},
+	{Column{"mode", Text, Dictionary, "", "how kernels were traced: hes, software or off"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Mode) }},
+}
+
+var copyColumns = []rowColumn[chunk.Copy]{
+	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return text(id.Run) }},
+	{Column{"rank", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
+	{Column{"device", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
+	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
+	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(kindOf(c)) }},
+	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},
+	{Column{"start_ns", Int64, Delta, "", "start, unix ns"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Start) }},
+	{Column{"dur_ns", Int64, Split, "", "duration, ns"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Dur) }},
+	{Column{"stream", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Stream) }},
+	{Column{"graph_node_id", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Node) }},
+	{Column{"correlation_id", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Correlation) }},
+}
+
+// copyKinds are CUpti_ActivityMemcpyKind.
+var copyKinds = [...]string{"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"}
+
+func kindOf(c *chunk.Copy) string {
+	switch {
+	case c.Memset:
+		return "memset"
+	case int(c.Kind) < len(copyKinds):
+		return copyKinds[c.Kind]
+	}
+	return copyKinds[0]
+}
+
+// Columns are the columns of a table.
+func Columns(t Table) (columns []Column) {
+	switch t {
+	case Kernels:
+		for _, c := range kernelColumns {
+			columns = append(columns, c.Column)
+		}
+	case Steps:
+		for _, c := range stepColumns {
+			columns = append(columns, c.Column)
+		}
+	case Copies:
+		for _, c := range copyColumns {
+			columns = append(columns, c.Column)
+		}
+	}
+	return columns
+}

@@ -1,0 +1,51 @@
+package parquet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// sources are where the rows of a row group come from, in order of their first row.
+type sources struct {
+	all  []Source
+	last *origin
+	at   int
+}
+
+// of is the source that an origin is.
+func (s *sources) of(c *origin) *Source {
+	if c == s.last {
+		return &s.all[s.at]
+	}
+	key := sourceKey{c.Run, c.Rank, c.Device, c.Session}
+	s.last, s.at = c, slices.IndexFunc(s.all, func(o Source) bool { return o.key() == key })
+	if s.at < 0 {
+		s.at = len(s.all)
+		s.all = append(s.all, Source{Run: c.Run, Rank: c.Rank, Device: c.Device, Session: c.Session, Host: c.Host, Mode: c.Mode})
+	}
+	if len(c.counts) > 0 {
+		counts := make(map[string]uint64, len(c.counts))
+		for _, count := range c.counts {
+			counts[count.Name] = count.Value
+		}
+		s.all[s.at].Counts = counts
+	}
+	return &s.all[s.at]
+}
+
+// add counts rows from start to end, unix ns.
+func (s *Source) add(rows int, start, end uint64) {
+	if s.Rows == 0 {
+		s.From = start
+	}
+	s.Rows += int64(rows)
+	s.From, s.To = min(s.From, start), max(s.To, end)
+}
+
+// ranksInOrder are the ranks that have rows waiting.
+func ranksInOrder(waiting map[rankKey]*rankRows) []rankKey {
+	return slices.SortedFunc(maps.Keys(waiting), func(a, b rankKey) int {
+		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.rank, b.rank))
+	})
+}
