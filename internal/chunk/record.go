@@ -1,0 +1,53 @@
+package chunk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/plog"
+)
+
+// VersionAttribute is the attribute of a log record that has Version.
+const VersionAttribute = "kern.chunk.version"
+
+// ErrNoChunk is why a log record is not taken that holds none; it never will be. ErrVersion is the other reason.
+var ErrNoChunk = errors.New("not a chunk of packed steps")
+
+// Put makes a log record of a sealed chunk of a run. Its trace id is the window's, so that what
+// routes by trace id brings the ranks of a window together.
+func (s *Sealed) Put(to plog.LogRecord, run string) {
+	to.SetEventName(EventName)
+	to.Attributes().PutInt(VersionAttribute, Version)
+	to.SetTimestamp(pcommon.Timestamp(s.Last))
+	to.SetTraceID(WindowID(run, s.Window))
+	to.Body().SetEmptyBytes().FromRaw(s.Body)
+}
+
+// Body returns the body of a log record that holds a chunk.
+func Body(r plog.LogRecord) ([]byte, error) {
+	if r.EventName() != EventName {
+		return nil, fmt.Errorf("log record with event name %q, want %q: %w", r.EventName(), EventName, ErrNoChunk)
+	}
+	version, ok := r.Attributes().Get(VersionAttribute)
+	if !ok {
+		return nil, fmt.Errorf("log record without %s, want %d: %w", VersionAttribute, Version, ErrVersion)
+	}
+	if version.Type() != pcommon.ValueTypeInt || version.Int() != Version {
+		return nil, fmt.Errorf("log record with %s %s, want %d: %w", VersionAttribute, version.AsString(), Version, ErrVersion)
+	}
+	if r.Body().Type() != pcommon.ValueTypeBytes {
+		return nil, fmt.Errorf("log record with a body of type %s, want bytes: %w", r.Body().Type(), ErrNoChunk)
+	}
+	return r.Body().Bytes().AsRaw(), nil
+}
+
+// WindowID is the trace id of a window of a run.
+func WindowID(run string, window int64) (id pcommon.TraceID) {
+	b := binary.LittleEndian.AppendUint64([]byte(run), uint64(window))
+	binary.LittleEndian.PutUint64(id[:8], xxhash.Sum64(b))
+	binary.LittleEndian.PutUint64(id[8:], xxhash.Sum64(append(b, 1)))
+	return id
+}
