@@ -37,7 +37,7 @@ type collector struct {
 const configuration = `
 receivers:
   kernhes:
-    endpoint: unix://%s
+    endpoint: "unix://%s"
     collection_interval: 1h # what is exported, is exported at bye
 %s
 exporters:
@@ -45,7 +45,7 @@ exporters:
     endpoint: %s
     resource_constant_labels: {included: ["*"]}
     metric_expiration: 1h
-  file: {path: %s, append: true}
+  file: {path: "%s", append: true}
 service:
   telemetry:
     metrics:
@@ -110,15 +110,14 @@ func (c *collector) start() {
 	require.NoError(c.t, c.command.Start())
 	c.ended = make(chan error, 1)
 	go func(command *exec.Cmd, ended chan error) { ended <- command.Wait() }(c.command, c.ended)
-	c.eventually("the collector is ready", func() bool {
+	for c.lives() == ready {
 		select {
 		case err := <-c.ended:
-			c.ended <- err
+			c.command = nil
 			c.t.Fatalf("the collector ended: %v\n%s", err, tail(c.log(), 20))
-		default:
+		case <-time.After(20 * time.Millisecond):
 		}
-		return c.lives() > ready
-	})
+	}
 }
 
 // lives is how often a collector got ready.

@@ -130,3 +130,12 @@ func (c *collector) play(t testing.TB, args ...string) ([]*rank, []tally) {
 	tallies := p.end(0)
 	return c.ranks(t, p.run), tallies
 }
+
+// waitFor lets the play go on for a while, unless it ends.
+func (p *play) waitFor(ms int) {
+	select {
+	case err := <-p.ended:
+		p.ended <- err
+	case <-time.After(time.Duration(ms) * time.Millisecond):
+	}
+}

@@ -1,0 +1,195 @@
+//go:build chain
+
+package chain_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lostFew fails unless what a fault took of a recording shows: as missing records, and as steps that are incomplete and
+// in no other metric (sumsSteps has looked at that), and as time that is unknown.
+func lostFew(t *testing.T, name string, r *rank, taken int) {
+	t.Helper()
+	want, _ := expected(t, name)
+	require.Positive(t, taken, "the fault took nothing")
+	assert.Equal(t, want.Kernels-taken, r.Kernels, "kernels received")
+	assert.Equal(t, taken, r.Missing, "missing records")
+	assert.Positive(t, r.UnknownNS, "unknown time")
+	assert.Positive(t, r.StepsIncomplete["missing_records"], "incomplete steps")
+	assert.Equal(t, want.StepsComplete, r.StepsComplete+r.StepsIncomplete["missing_records"], "steps")
+	assert.Equal(t, want.StepRanges, r.StepRanges, "step ranges")
+	assert.Positive(t, r.StepsComplete, "complete steps")
+	// A complete step is as it was.
+	rows := map[string]stepLine{}
+	for _, s := range rowsOf(asRecorded()[name].Devices[0]) {
+		rows[s.Text] = s
+	}
+	for _, s := range linesOf(r.steps) {
+		if s.Complete {
+			s.ForeignComputeNS = rows[s.Text].ForeignComputeNS // depends on others' kernels
+			assert.Equal(t, rows[s.Text], s)
+		}
+	}
+}
+
+// What a fault takes is what the counters say.
+func TestFaultsAreCounted(t *testing.T) {
+	const solo = "solo.rank0"
+	dropped := func(r *rank, reason string) int {
+		return r.n.count(`kern_trace_dropped_records_total{reason="` + reason + `"}`)
+	}
+	readable := func(r *rank) int { return r.n.count("kern_trace_drop_count_readable") }
+	// invalid fails unless some kernels are in no sum, by reason, and their steps are complete without them.
+	invalid := func(t *testing.T, r *rank, reason string, taken int) {
+		t.Helper()
+		want, _ := expected(t, solo)
+		require.Positive(t, taken)
+		assert.Equal(t, taken, r.Invalid)
+		assert.Equal(t, taken, r.n.count(`kern_kernels_invalid_total{reason="`+reason+`"}`))
+		assert.Equal(t, want.Kernels, r.Kernels)
+		assert.Less(t, r.ComputeNS, want.Compute)
+		assert.Equal(t, want.StepsComplete, r.StepsComplete)
+		assert.Zero(t, r.Missing)
+	}
+	for _, test := range []struct {
+		fault string
+		check func(t *testing.T, r *rank, took tally)
+	}{
+		{"drop=1000", func(t *testing.T, r *rank, took tally) {
+			lostFew(t, solo, r, int(took["dropped"]))
+			assert.Equal(t, int(took["dropped"]), dropped(r, "cupti_dropped"))
+			assert.Equal(t, 1, readable(r))
+		}},
+		{"drop=1000,unreadable", func(t *testing.T, r *rank, took tally) {
+			lostFew(t, solo, r, int(took["dropped"]))
+			assert.Zero(t, dropped(r, "cupti_dropped"))
+			assert.Zero(t, readable(r))
+		}},
+		{"drop-silent=1000", func(t *testing.T, r *rank, took tally) {
+			lostFew(t, solo, r, int(took["dropped_silent"]))
+			assert.Zero(t, r.n.sum("kern_trace_dropped_records_total"))
+			assert.Equal(t, 1, readable(r))
+		}},
+		{"unreadable", func(t *testing.T, r *rank, _ tally) {
+			assert.Zero(t, readable(r))
+			r.n["kern_trace_drop_count_readable"] = 1 // the rest is as expected
+			isExpected(t, solo, r)
+		}},
+		{"missing=cuptiActivityGetNumDroppedRecords", func(t *testing.T, r *rank, _ tally) {
+			assert.Zero(t, readable(r))
+			r.n["kern_trace_drop_count_readable"] = 1
+			isExpected(t, solo, r)
+		}},
+		{"missing=cuptiGetTimestamp", func(t *testing.T, r *rank, _ tally) { isExpected(t, solo, r) }},
+		{"zero-start=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
+		{"zero-end=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
+		{"backward=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "backward_timestamp", int(took["backward"])) }},
+		{"duplicate=500", func(t *testing.T, r *rank, took tally) {
+			require.Positive(t, took["duplicated"])
+			assert.EqualValues(t, took["duplicated"], r.Duplicate)
+			r.Kernels -= r.Duplicate // the rest is as expected
+			r.n["kern_shim_kernels_total"] -= float64(r.Duplicate)
+			isExpected(t, solo, r)
+		}},
+		{"unknown-kind=100", func(t *testing.T, r *rank, took tally) {
+			require.Positive(t, took["unknown"])
+			isExpected(t, solo, r)
+		}},
+		{"truncate", func(t *testing.T, r *rank, took tally) {
+			want, _ := expected(t, solo)
+			require.Positive(t, took["truncated"])
+			assert.EqualValues(t, took["truncated"], dropped(r, "shim_malformed"))
+			assert.EqualValues(t, took["truncated"], want.Kernels-r.Kernels+want.Copies["memset"]-r.Copies["memset"])
+			assert.Equal(t, want.Kernels-r.Kernels, r.Missing)
+			assert.Positive(t, r.UnknownNS)
+			assert.Equal(t, want.StepsComplete, r.StepsComplete+r.StepsIncomplete["missing_records"])
+		}},
+		{"busy", func(t *testing.T, r *rank, took tally) {
+			assert.Equal(t, "off", r.Mode)
+			assert.Zero(t, r.Kernels)
+			assert.Positive(t, took["untraced"])
+		}},
+		{"missing=cuptiSubscribe", func(t *testing.T, r *rank, _ tally) { assert.Equal(t, "off", r.Mode); assert.Zero(t, r.Kernels) }},
+		{"missing=cuptiActivityEnable", func(t *testing.T, r *rank, _ tally) { assert.Equal(t, "off", r.Mode); assert.Zero(t, r.Kernels) }},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t)
+			ranks, tallies := c.play(t, "KERNHES_MOCK_FAULT="+test.fault, file(solo))
+			require.Len(t, ranks, 1)
+			assert.EqualValues(t, tallies[0]["delivered_kernels"]-kernelsCut(ranks[0], tallies[0]), ranks[0].Kernels)
+			test.check(t, ranks[0], tallies[0])
+			if ranks[0].Mode == "off" {
+				assert.NotEmpty(t, c.logged(`"mode": "off"`, `"mode_reason": "`), "why tracing is off")
+			}
+		})
+	}
+}
+
+// kernelsCut is how many kernels, not copies, buffers that were cut short held last.
+func kernelsCut(r *rank, took tally) uint64 {
+	return took["truncated"] - (took["delivered_copies"] - uint64(r.Copies["memset"]))
+}
+
+// An engine that outruns the pool: CUPTI drops what it has no buffer for.
+func TestTooFewBuffers(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	for _, version := range []string{"12090", "130001", "130500"} {
+		t.Run(version, func(t *testing.T) {
+			ranks, tallies := c.play(t, "KERNHES_POOL_BUFFERS=1", "KERNHES_POOL_BUFFER_KB=64", "--speed", "30", "--cupti", version, file("solo.rank0"))
+			require.Len(t, ranks, 1)
+			r, want := ranks[0], asRecorded()["solo.rank0"].Devices[0]
+			taken := want.Kernels - r.Kernels + want.Copies["memset"] - r.Copies["memset"]
+			assert.Positive(t, taken, "the pool was large enough")
+			assert.EqualValues(t, tallies[0]["no_buffer"], taken)
+			assert.Equal(t, taken, r.n.count(`kern_trace_dropped_records_total{reason="cupti_dropped"}`))
+			assert.EqualValues(t, taken, r.n.sum("kern_trace_dropped_records_total"))
+			assert.Positive(t, r.UnknownNS)
+			assert.Equal(t, want.StepsComplete, r.StepsComplete+r.StepsIncomplete["missing_records"], "each step is counted once")
+			assert.Positive(t, r.StepsIncomplete["missing_records"])
+		})
+	}
+}
+
+// The collector is away for longer than the engine can buffer: the oldest goes, counted, and the rest comes.
+func TestBufferBound(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	c.stop()
+	const name = "solo.rank0"
+	p := c.begin(t, "KERNHES_BUFFER_MB=2", "--speed", "4", file(name))
+	p.waitFor(2500) // the play takes 1.7 s
+	c.start()
+	p.end(0)
+	ranks := c.ranks(t, p.run)
+	require.Len(t, ranks, 1)
+	r, want := ranks[0], asRecorded()[name].Devices[0]
+	kernels, copies := want.Kernels-r.Kernels, want.Copies["memset"]-r.Copies["memset"]
+	require.Positive(t, kernels)
+	require.Positive(t, r.Kernels, "the newest are kept")
+	assert.Equal(t, want.Kernels, r.n.count("kern_shim_kernels_total"), "kernels that the shim saw")
+	dropped := r.n.count(`kern_trace_dropped_records_total{reason="shim_buffer"}`)
+	events := dropped - kernels - copies
+	assert.GreaterOrEqual(t, events, 0, "what is dropped is kernels, copies and events")
+	assert.Less(t, events, r.n.count("kern_shim_events_total"))
+	assert.EqualValues(t, dropped, r.n.sum("kern_trace_dropped_records_total"))
+	assert.Positive(t, r.UnknownNS)
+	// What was heard whole is as it was, with its labels: names and nodes outlive the frames that brought them.
+	rows := map[string]stepLine{}
+	for _, s := range rowsOf(want) {
+		rows[s.Text] = s
+	}
+	complete := 0
+	for _, s := range linesOf(r.steps) {
+		if s.Complete {
+			complete++
+			s.ForeignComputeNS = rows[s.Text].ForeignComputeNS
+			assert.Equal(t, rows[s.Text], s)
+		}
+	}
+	assert.Positive(t, complete, "steps that came whole")
+}
