@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -23,6 +24,8 @@ type Options struct {
 	// Wrote is called for each row group after all its bytes were written, before anything else is. Its error is the
 	// Writer's.
 	Wrote func(Group) error
+	// Groups are row groups that the file holds already: the Writer goes on where the last of them ends. Default: none.
+	Groups []Group
 }
 
 // Default rows of a row group. In k, selective queries read 2.7 times faster than with 8 times as many, for 3% more bytes.
@@ -78,7 +81,7 @@ type origin struct {
 	counts []chunk.Count
 }
 
-// NewWriter returns a Writer of a new file to w, to which nothing was written yet.
+// NewWriter returns a Writer of a file to w, which appends; nothing but o.Groups was written to it yet.
 func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	if o.RowGroupRows <= 0 {
 		o.RowGroupRows = defaultFewRows
@@ -97,8 +100,12 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	if columns == nil {
 		return nil, fmt.Errorf("table %q, want k, s or c", table)
 	}
+	var size int64
+	if n := len(o.Groups); n > 0 {
+		size = o.Groups[n-1].Offset + o.Groups[n-1].Length
+	}
 	return &Writer{
-		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{},
+		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, groups: slices.Clone(o.Groups), size: size,
 		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns),
 	}, nil
 }
@@ -266,7 +273,7 @@ func (w *Writer) Close(keyValues map[string]string) error {
 // Groups are the row groups that were written.
 func (w *Writer) Groups() []Group { return w.groups }
 
-// Size is how many bytes were written.
+// Size is how many bytes the file has.
 func (w *Writer) Size() int64 { return w.size }
 
 // Rows are how many rows were taken, and how many of them wait for their row group.
