@@ -57,10 +57,6 @@ static void fold_event(struct base *b, const kw_event *e) {
   case KW_END:
     ranges_end(&b->ranges, ((const kw_end *)at)->range);
     break;
-  case KW_LAUNCH:
-    b->correlation = ((const kw_launch *)at)->correlation;
-    b->launched = true;
-    break;
   case KW_NODE_CREATED:
     created(b, at);
     break;
@@ -81,7 +77,8 @@ static void fold_event(struct base *b, const kw_event *e) {
   }
 }
 
-void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length) {
+bool base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length, uint32_t *correlation) {
+  bool launched = false;
   b->number = number;
   switch (kind) {
   case KW_STRINGS:
@@ -94,7 +91,12 @@ void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *bo
   case KW_EVENTS:
     for (uint32_t at = 0; at < length;) {
       const kw_event *e = (const void *)(body + at);
-      fold_event(b, e);
+      if (e->kind == KW_LAUNCH) {
+        *correlation = ((const kw_launch *)(const void *)e)->correlation;
+        launched = true;
+      } else {
+        fold_event(b, e);
+      }
       at += e->length;
     }
     break;
@@ -108,6 +110,7 @@ void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *bo
   default:
     break;
   }
+  return launched;
 }
 
 void base_free(struct base *b) {

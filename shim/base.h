@@ -14,7 +14,7 @@
 struct base {
   uint64_t number;      // of the last frame that was folded
   uint32_t strings;     // ids up to this one were given in folded frames
-  uint32_t correlation; // of the last launch in folded frames
+  uint32_t correlation; // of the last launch in frames that a collector has had
   bool launched;        // there was one
   struct bytes pairs;   // of HELLO, as INFO changed them
   struct bytes manifest;
@@ -26,8 +26,9 @@ struct base {
   uint64_t dropped;     // nodes, labels and ranges that did not fit
 };
 
-// base_fold takes one frame's effect in. The body is one that the shim wrote: it is believed.
-void base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length);
+// base_fold takes one frame's effect in. The body is one that the shim wrote: it is believed. True if there is a launch in
+// it; then *correlation is that of the last one.
+bool base_fold(struct base *b, uint64_t number, uint16_t kind, const uint8_t *body, uint32_t length, uint32_t *correlation);
 
 // base_snapshot appends the frames of the snapshot, BASE the last; strings are all that were ever given.
 // now (unix ns) is the time of events that have none of their own. False if there is no memory.

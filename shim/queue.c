@@ -30,8 +30,17 @@ void queue_add(struct queue *q, uint16_t kind, const void *body, uint32_t length
 }
 
 static void fold(struct queue *q, struct frame *f) {
-  base_fold(&q->base, f->number, f->kind, f->bytes + sizeof(kw_frame), f->size - (uint32_t)sizeof(kw_frame));
+  f->launched = base_fold(&q->base, f->number, f->kind, f->bytes + sizeof(kw_frame), f->size - (uint32_t)sizeof(kw_frame),
+                          &f->correlation);
   q->bytes -= f->size;
+}
+
+// settle notes that a collector has had a folded frame: records of its launches are known from then on as ones that it
+// has settled. Those of a frame that was lost are of a launch that nobody saw.
+static void settle(struct queue *q, const struct frame *f) {
+  if (!f->launched) return;
+  q->base.correlation = f->correlation;
+  q->base.launched = true;
 }
 
 static void remove_first(struct queue *q) {
@@ -81,6 +90,7 @@ bool queue_acknowledge(struct queue *q, uint64_t number) {
   if (number > q->sent) return false;
   while (q->first != NULL && q->first->number <= number) {
     if (!q->first->husk) fold(q, q->first);
+    settle(q, q->first);
     remove_first(q);
   }
   return true;
@@ -92,6 +102,7 @@ bool queue_resume(struct queue *q, uint64_t acknowledged, uint64_t received) {
   queue_acknowledge(q, acknowledged);
   while (q->first != NULL && q->first->husk) {
     if (q->first->number > received) lose(q, q->first->stake);
+    else settle(q, q->first);
     remove_first(q);
   }
   // A collector that starts from the snapshot, or missed frames before its end, may acknowledge up to there.

@@ -23,6 +23,8 @@ struct frame {
   uint16_t kind;
   bool sending;   // the link holds its bytes
   bool husk;
+  bool launched;        // there is a launch in it; known once it is folded
+  uint32_t correlation; // of the last of them
   uint32_t size; // bytes with the head
   struct stake stake;
   uint8_t *bytes; // the head and the body

@@ -266,7 +266,7 @@ typedef struct KW_LAYOUT { // CLOCK: CUPTI's clock bracketed
 
 typedef struct KW_LAYOUT { // BASE: the snapshot ends; it is the state after frame number
   uint64_t number;
-  uint32_t correlation; // of the last launch in frames up to number
+  uint32_t correlation; // of the last launch in frames up to number that a collector has had
   uint32_t launches;    // 1 if there was one
 } kw_base;
 
