@@ -13,13 +13,12 @@ type Column struct {
 	Doc      string
 }
 
-// A Type is a column's physical type.
+// A Type is what values a column has.
 type Type string
 
 // Types of columns. Texts are UTF-8.
 const (
 	Text  Type = "string"
-	Int32 Type = "int32"
 	Int64 Type = "int64"
 	Bool  Type = "bool"
 )
@@ -76,9 +75,9 @@ const outside = "outside any step"
 var kernelColumns = []kernelColumn{
 	{Column{"run", Text, Dictionary, "", "the engine's start that it belongs to; seq counts anew with each"},
 		func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }, nil, nil},
-	{Column{"rank", Int32, Dictionary, "", "rank in the run"},
+	{Column{"rank", Int64, Dictionary, "", "rank in the run"},
 		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }, nil, nil},
-	{Column{"device", Int32, Dictionary, "", "CUDA device of the engine process"},
+	{Column{"device", Int64, Dictionary, "", "CUDA device of the engine process"},
 		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }, nil, nil},
 	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. Above 2^62: a step that pairs with no other rank's"},
 		func(_ *chunk.Identity, s *chunk.Step) value { return value{num: s.Seq, null: s.Outside} }, nil, nil},
@@ -117,14 +116,14 @@ var kernelColumns = []kernelColumn{
 }
 
 func dimension(name, of string, get func(*chunk.Position) uint32) kernelColumn {
-	return kernelColumn{Column{name, Int32, Dictionary, "", "size of the " + of}, nil,
+	return kernelColumn{Column{name, Int64, Dictionary, "", "size of the " + of}, nil,
 		func(p *chunk.Position, _ func(string) string) value { return num(get(p)) }, nil}
 }
 
 var stepColumns = []rowColumn[chunk.Step]{
 	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }},
-	{Column{"rank", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }},
-	{Column{"device", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }},
+	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }},
+	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }},
 	{Column{"seq", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seq) }},
 	{Column{"pairs", Bool, Bits, "", "seq is the same as on other ranks"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(s.Pairs) }},
 	{Column{"program", Text, Dictionary, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }},
@@ -154,8 +153,8 @@ var stepColumns = []rowColumn[chunk.Step]{
 
 var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return text(id.Run) }},
-	{Column{"rank", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
-	{Column{"device", Int32, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
+	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
+	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
 	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
 	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(kindOf(c)) }},
 	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},

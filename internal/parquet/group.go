@@ -50,7 +50,7 @@ const (
 	KeySources       = "kernhes.sources" // by run, rank, device and session: rows in the file, window, counts
 )
 
-var physical = map[Type]format.Type{Text: format.ByteArray, Int32: format.Int32, Int64: format.Int64, Bool: format.Boolean}
+var physical = map[Type]format.Type{Text: format.ByteArray, Int64: format.Int64, Bool: format.Boolean}
 
 // Footer is what stands after the pages of groups, the last Magic included. keyValues are added to those that the groups
 // give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from.

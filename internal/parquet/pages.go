@@ -190,8 +190,6 @@ func appendPlain(b []byte, t Type, v value) []byte {
 	switch t {
 	case Text:
 		return append(b, v.text...)
-	case Int32:
-		return le.AppendUint32(b, uint32(v.num))
 	case Bool:
 		return append(b, byte(v.num))
 	}
