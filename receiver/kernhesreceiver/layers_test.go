@@ -20,6 +20,7 @@ var layers = map[string][]string{
 	"span":     {},
 	"metadata": {},
 	"classify": {"span"},
+	"manifest": {"span", "classify"},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},
 	"step":     {"wire", "span", "cupti", "ranges"},
