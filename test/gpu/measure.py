@@ -1,0 +1,75 @@
+"""Checks and measures kernhes on this machine's GPUs and prints a table. `measure.py [PART...]`: exact, guests, cost, faults."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+import rig
+
+
+def machine():
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    gpus = subprocess.run(query, capture_output=True, text=True).stdout.strip().splitlines()
+    code = "import torch, ctypes; v = ctypes.c_uint32(); ctypes.CDLL('libcupti.so.13').cuptiGetVersion(ctypes.byref(v)); print(v.value)"
+    version = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+    return {"gpus": gpus, "torch": torch.__version__, "cupti": version, "date": time.strftime("%Y-%m-%d")}
+
+
+def show(table):
+    for what, passed, detail in table:
+        print(f"{'ok  ' if passed else 'FAIL'} {what}: {json.dumps(detail)}", flush=True)
+
+
+def show_cost(rows):
+    print("| step | setting | steps | p50 ms | p99 ms | to bare (95%) | to dropping (95%) |\n| --- | --- | --- | --- | --- | --- | --- |")
+    for r in rows:
+        shown = [f"{x[0]:.4f} ({x[1]:.4f}–{x[2]:.4f})" if x else "" for x in (r["to_bare"], r["to_cupti"])]
+        print(f"| {r['kind']} | {r['setting']} | {r['steps']} | {r['p50_ms']:.3f} | {r['p99_ms']:.3f} | {shown[0]} | {shown[1]} |", flush=True)
+
+
+def part(name):
+    began = time.time()
+    tables = []
+    if name == "exact":
+        from exact import exact
+        ranks = 2 if torch.cuda.device_count() > 1 else 1
+        tables = exact(1, 10) + (exact(2, 10) if ranks > 1 else [])
+        show(tables)
+    elif name == "guests":
+        from guests import guests
+        tables = guests()
+        show(tables)
+    elif name == "cost":
+        from cost import cost
+        rows, metrics = cost(int(os.environ.get("ROUNDS", "100")), show_cost)
+        print(json.dumps(metrics))
+        tables = [{"cost": rows, "metrics": metrics}]
+    elif name == "faults":
+        from faults import faults
+        tables = faults()
+        show(tables)
+    print(f"# {name}: {time.time() - began:.0f} s", flush=True)
+    return tables
+
+
+def main():
+    rig.unpack_collector()
+    result = {"machine": machine()}
+    print("#", json.dumps(result["machine"]), flush=True)
+    for name in sys.argv[1:] or ["exact", "guests", "faults", "cost"]:
+        try:
+            result[name] = part(name)
+        except Exception as e:  # one part's fault must not hide the others' figures
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+            result[name] = repr(e)
+    if "OUT" in os.environ:
+        with open(os.environ["OUT"] + "/gpu.json", "w") as f:
+            json.dump(result, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Where things lie, how a collector is run, and with what environment an engine process."""
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BIN = os.environ.get("KERNHES_BIN") or os.path.join(os.path.dirname(os.path.dirname(HERE)), "bin")
+SHIM, BARE, COLLECTOR = (os.path.join(BIN, name) for name in ("libkernhes.so", "libbare.so", "otelcol-kernhes"))
+
+CONFIG = """
+receivers:
+  kernhes: {{endpoint: "unix://{socket}", dump: "{dump}", collection_interval: 1s, reconnect_timeout: 5s}}
+exporters:
+  prometheus: {{endpoint: "127.0.0.1:{port}", resource_constant_labels: {{included: ["*"]}}, metric_expiration: 1h}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines:
+    metrics: {{receivers: [kernhes], exporters: [prometheus]}}
+"""
+
+
+def unpack_collector():
+    """A collector that came gzipped, because it travels so, is unpacked."""
+    if not os.path.exists(COLLECTOR):
+        with gzip.open(COLLECTOR + ".gz") as packed, open(COLLECTOR, "wb") as whole:
+            shutil.copyfileobj(packed, whole)
+        os.chmod(COLLECTOR, 0o755)
+
+
+class Collector:
+    """A collector with a socket and a dump of its own, in a folder that goes with it."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="kernhes-gpu-")
+        self.socket, self.dump = self.folder + "/k.sock", self.folder + "/dump.jsonl"
+        self.log = open(self.folder + "/log", "ab")
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.process = None
+
+    def start(self):
+        with open(self.folder + "/config.yaml", "w") as f:
+            f.write(CONFIG.format(socket=self.socket, dump=self.dump, port=self.port))
+        command = [COLLECTOR, "--config", self.folder + "/config.yaml"]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        for _ in range(200):
+            if os.path.exists(self.socket):
+                return self
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        with open(self.folder + "/log") as f:
+            raise RuntimeError("the collector did not start: " + f.read()[-2000:])
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait()
+            self.process = None
+
+    def lines(self, pids=None):
+        """The dump's lines: steps of the sessions of those processes, and the sessions themselves; None: all."""
+        if not os.path.exists(self.dump):
+            return [], []
+        with open(self.dump) as f:
+            all_lines = [json.loads(line) for line in f if line.endswith("\n")]
+        sessions = [x for x in all_lines if x["kind"] == "session" and (pids is None or int(x["pid"]) in pids)]
+        names = {x["session"] for x in sessions}
+        return [x for x in all_lines if x["kind"] == "step" and x["session"] in names], sessions
+
+    def session(self, pid, seconds=5):
+        """Waits for the session of a process to end; its line, or None."""
+        for _ in range(int(seconds * 20)):
+            found = self.lines({pid})[1]
+            if found:
+                return found[0]
+            time.sleep(0.05)
+        return None
+
+    def wait(self, until, seconds):
+        """Waits until the sessions that have ended are as wanted; false if they don't become so."""
+        for _ in range(int(seconds * 10)):
+            if until(self.lines()[1]):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def metrics(self):
+        """The Prometheus page as {line without its value: value}."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5).read().decode()
+        return {k: float(v) for k, _, v in (x.rpartition(" ") for x in page.splitlines() if not x.startswith("#"))}
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+        self.stop()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def environment(endpoint=None, **more):
+    """The environment of an engine process: with libkernhes if there is an endpoint (a path); values are added to it."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("KERNHES_")}
+    if endpoint:
+        env.update(CUDA_INJECTION64_PATH=SHIM, NVTX_INJECTION64_PATH=SHIM, KERNHES_ENDPOINT="unix://" + endpoint)
+    env.update(more)
+    return {k: v for k, v in env.items() if v is not None}
+
+
+def worker(*args, env, **options):
+    """Starts worker.py."""
+    command = [sys.executable, os.path.join(HERE, "worker.py"), *map(str, args)]
+    return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, **options)
+
+
+def answers(process, seconds=240):
+    """Waits for a worker to end; its lines."""
+    out, _ = process.communicate(timeout=seconds)
+    if process.returncode != 0:
+        raise RuntimeError(f"a worker ended with {process.returncode}")
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
