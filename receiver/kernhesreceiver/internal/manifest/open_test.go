@@ -3,6 +3,8 @@ package manifest
 import (
 	"strings"
 	"testing"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
 
 func TestOpenExamples(t *testing.T) {
@@ -13,15 +15,25 @@ func TestOpenExamples(t *testing.T) {
 			t.Errorf("%s: %s of %s: %+v with %d mismatches, want %+v", file, kernel, call, got[0], wrong, want)
 		}
 	}
-	comm := func(op, name string, fused bool) Meaning { return Meaning{op, name, true, 1, fused} }
-	check("vllm.json", "model.layers.12.self_attn.attn", "flash_fwd_kernel", Meaning{"attention", "attention, layer 12", true, 0, false})
-	check("vllm.json", "model.layers.12.mlp.down_proj", "nvjet_tst_64x64", Meaning{"down_proj", "down_proj, layer 12", false, 0, false})
-	check("vllm.json", "model.layers.3.mlp.experts", "sm100_fp8_fp4_mega_moe_impl", comm("moe", "MoE experts, layer 3", true))
-	check("vllm.json", "model.layers.3.mlp.experts", "fused_moe_kernel", Meaning{"moe", "MoE experts, layer 3", false, 0, false})
-	check("vllm.json", "lm_head", "nvjet_tst_64x64", Meaning{"lm_head", "logits", true, 0, false})
-	check("sglang.json", "layers.7.self_attn", "BatchDecodeWithPagedKVCacheKernel", Meaning{"attention", "attention, layer 7", true, 0, false})
-	check("sglang.json", "layers.7.mlp.experts", "deep_ep::internode_ll::dispatch", Meaning{"moe", "MoE experts, layer 7", false, 0, false})
-	check("sglang.json", "layer_communicator", "any", comm("allreduce", "all-reduce between layers", false))
+	// As the engines' hooks push them: the text of a Python dict.
+	vllm := func(module string) string {
+		return "{'Module': 'LlamaForCausalLM." + module + "', 'TrainableParams': {'weight': [4096, 4096]}, 'Inputs': [[8, 4096]]}"
+	}
+	sglang := func(module string) string { return "{'Module': '" + module + "', 'Inputs': [[8, 4096]]}" }
+	check("vllm.json", vllm("model.layers.12.self_attn.attn"), "flash_fwd_kernel", Meaning{Op: "attention", Name: "attention, layer 12"})
+	check("vllm.json", vllm("model.layers.12.mlp.down_proj"), "nvjet_tst_64x64", Meaning{Op: "down_proj", Name: "down_proj, layer 12"})
+	check("vllm.json", vllm("model.layers.12.post_attention_layernorm"), "fused_add_rms_norm_kernel",
+		Meaning{Op: "post_attention_layernorm", Name: "post_attention_layernorm, layer 12"})
+	check("vllm.json", vllm("model.layers.3.mlp.experts"), "deep_gemm::sm100_fp8_fp4_mega_moe_impl",
+		Meaning{Op: "moe", Name: "MoE experts, layer 3", Known: true, Class: span.Comm, Fused: true})
+	check("vllm.json", vllm("model.layers.3.mlp.experts"), "fused_moe_kernel", Meaning{Op: "moe", Name: "MoE experts, layer 3"})
+	check("vllm.json", vllm("model.layers.3.mlp.gate"), "nvjet_tst_64x8", Meaning{Op: "router", Name: "router, layer 3", Known: true})
+	check("vllm.json", vllm("lm_head"), "nvjet_tst_64x64", Meaning{Op: "lm_head", Name: "logits"})
+	check("vllm.json", "sampler", "any", Meaning{Op: "sample", Name: "sampling", Known: true})
+	check("sglang.json", sglang("model.layers.7.self_attn.attn_mqa"), "BatchDecode", Meaning{Op: "attention", Name: "attention, layer 7", Known: true})
+	check("sglang.json", sglang("model.layers.7.mlp.experts"), "deep_ep::internode_ll::dispatch", Meaning{Op: "moe", Name: "MoE experts, layer 7"})
+	check("sglang.json", sglang("model.layers.7.mlp"), "any", Meaning{Op: "mlp", Name: "MLP, layer 7"})
+	check("sglang.json", sglang("logits_processor"), "any", Meaning{Op: "lm_head", Name: "logits"})
 }
 
 func TestOpenMismatch(t *testing.T) {
