@@ -5,6 +5,7 @@
 #include "callbacks.h"
 #include "cupti.h"
 #include "env.h"
+#include "gpus.h"
 #include "log.h"
 #include "mode.h"
 #include "pool.h"
@@ -128,10 +129,12 @@ static enum attached failed(const char *call, int result) {
 enum attached attach(bool late) {
   bool hes = attach_wants_hes(env_text(ENV_HES), cupti.version, why, sizeof why);
   atomic_store(&ended, false);
-  if (!hes && !without_hes()) {
-    if (!late && subscribe(true) == CUPTI_OK) callbacks_watch();
-    return ATTACHED_NOT;
+  if (hes && gpus_too_old(NULL)) {
+    hes = false;
+    snprintf(why, sizeof why, "HES needs a Blackwell GPU or a newer one");
   }
+  // Not even subscribed for a moment: on an H200 that made graphs 11% slower for the rest of the process.
+  if (!hes && !without_hes()) return ATTACHED_NOT;
   if (hes) cupti_load_beside();
   bool set_after = false; // once subscribed, if CUPTI wants a subscriber for the attribute
   if (cupti.v2 && hes && !late) {
@@ -139,10 +142,7 @@ enum attached attach(bool late) {
     set_after = result == CUPTI_INVALID_PARAMETER;
     hes = result == CUPTI_OK || set_after;
     if (!hes) refuse("setting HES", result);
-    if (!hes && !without_hes()) {
-      if (subscribe(true) == CUPTI_OK) callbacks_watch();
-      return ATTACHED_NOT;
-    }
+    if (!hes && !without_hes()) return ATTACHED_NOT;
   }
   if (cupti.v2 && others_forbid()) return failed("subscribing", CUPTI_MULTIPLE_SUBSCRIBERS);
   int result = subscribe(!set_after);

@@ -9,7 +9,7 @@
 enum attached {
   ATTACHED,       // tracing, or it will be clear once cuInit is done
   ATTACHED_BUSY,  // another subscriber is there: try again later
-  ATTACHED_NOT,   // nothing is to be traced in this process; subscribed at most to see the first context
+  ATTACHED_NOT,   // nothing is to be traced in this process, and CUPTI is left alone
 };
 
 // attach is called inside cuInit (late false) or after contexts exist (late true). It sets the mode.

@@ -57,8 +57,6 @@ int callbacks_enable(void) {
   return CUPTI_OK;
 }
 
-void callbacks_watch(void) { cupti.EnableCallback(1, cupti.subscriber, CUPTI_RESOURCE, CUPTI_CONTEXT_CREATED); }
-
 static void launch(uint32_t id, const cupti_api_data *data) {
   if (data->site == 0) {
     self.launching = true;

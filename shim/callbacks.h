@@ -15,7 +15,4 @@ void callbacks_complete_v2(uint8_t *buffer, size_t size, size_t valid, void *inf
 // callbacks_enable enables each that is needed, and no other; it returns CUPTI's result.
 int callbacks_enable(void);
 
-// callbacks_watch enables only the one that tells of contexts.
-void callbacks_watch(void);
-
 #endif

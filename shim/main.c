@@ -29,6 +29,8 @@ static pid_t owner; // the process that InitializeInjection was called in
 static atomic_bool initialised, disabled, started;
 static bool tracing; // both threads run
 static enum attached state;
+static atomic_bool unwatched; // CUPTI is left alone and will not tell of contexts
+static int (*current_context)(void **); // cuCtxGetCurrent
 
 // Under LD_PRELOAD nobody calls us: before main, CUDA and NVTX are told to. Loaded later, the environment is left
 // alone, since other threads may be reading it.
@@ -98,6 +100,20 @@ void main_context(void) {
   if (!sender_start(!tracing)) log_line("the sender could not be started");
 }
 
+// The first range of a thread that has a context speaks for a process that is not traced. One without ranges is never
+// heard of, and one that only calls cuInit starts no thread.
+void main_range(void) {
+  if (!atomic_load_explicit(&unwatched, memory_order_acquire)) return;
+  void *context = NULL;
+  if (current_context == NULL || (current_context(&context) == 0 && context != NULL)) main_context();
+}
+
+static void watch_ranges(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver != NULL) current_context = (int (*)(void **))dlsym(driver, "cuCtxGetCurrent");
+  atomic_store_explicit(&unwatched, true, memory_order_release);
+}
+
 static void call_next(void) {
   const char *path = env_text(ENV_CUDA_NEXT);
   if (*path == 0) return;
@@ -123,8 +139,8 @@ EXPORT int InitializeInjection(void) {
     state = ATTACHED_NOT;
   }
   atexit(at_exit);
-  // Without a subscription no context will ever be seen: what there is to say is said now.
-  if (atomic_load(&cupti.subscriber) == NULL) main_context();
+  if (state == ATTACHED_NOT) watch_ranges();
+  else if (state == ATTACHED_BUSY) main_context(); // no context will be seen, and CUPTI is to be tried again
   return 1;
 }
 

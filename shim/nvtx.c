@@ -71,7 +71,7 @@ static int push(uint32_t domain, struct text text) {
   if (domain < EVENTS_DEPTHS && self.depth[domain] < UINT16_MAX) depth = ++self.depth[domain];
   int now = mode();
   if (now == LIVE) events_push(0, events_thread(), domain, depth, text);
-  else if (now == EARLY) early_push(domain, depth, text);
+  else if (now == EARLY) early_push(domain, depth, text), main_range();
   return depth == KW_DEPTH_UNKNOWN ? NVTX_NO_TRACKING : (int)depth - 1;
 }
 
@@ -90,7 +90,7 @@ static uint64_t start(uint64_t theirs, uint32_t domain, struct text text) {
   uint64_t range = theirs != 0 ? theirs : atomic_fetch_add(&ids, 1) + 1;
   int now = mode();
   if (now == LIVE) events_start(0, events_thread(), range, domain, text);
-  else if (now == EARLY) early_start(range, domain, text);
+  else if (now == EARLY) early_start(range, domain, text), main_range();
   return range;
 }
 
