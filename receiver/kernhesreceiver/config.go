@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
 // Config is what a user may say of the receiver. Each field's comment gives its default.
@@ -62,10 +64,42 @@ type Config struct {
 	// MaxSessionBytes bounds the memory that one engine process may hold here, in bytes. Default: 268435456 (256 MiB).
 	MaxSessionBytes int64 `mapstructure:"max_session_bytes"`
 
+	// Traces says which steps are written as traces, in a traces pipeline.
+	Traces TracesConfig `mapstructure:"traces"`
+
 	// Dump is a file to which every step and session is appended as a JSON line. Default: "", none.
 	Dump string `mapstructure:"dump"`
 
 	_ struct{}
+}
+
+// TracesConfig says which steps are written as traces, and how.
+type TracesConfig struct {
+	// Layout is `tree`, a span for each level of the call labels, or `flat`. Default: tree.
+	Layout trace.Layout `mapstructure:"layout"`
+
+	// SampleOneIn has one in so many traces written, the same on all ranks; 0: none. Default: 1000.
+	SampleOneIn uint64 `mapstructure:"sample_one_in"`
+
+	// SlowFactor has steps written that took more than so many times the running median of their program, batch and
+	// kv, with the same step of the other ranks; 0: none. Default: 2.
+	SlowFactor float64 `mapstructure:"slow_factor"`
+
+	// Keep is how long steps are kept that were not chosen, so that they can be written when another rank's is slow. Default: 2s.
+	Keep time.Duration `mapstructure:"keep"`
+
+	// KeepBytes bounds their memory, in bytes. Default: 67108864 (64 MiB).
+	KeepBytes int `mapstructure:"keep_bytes"`
+
+	// SpansPerSecond is the budget of all spans. Default: 10000.
+	SpansPerSecond int `mapstructure:"spans_per_second"`
+
+	_ struct{}
+}
+
+// sampling is the configuration as sampling takes it.
+func (c *TracesConfig) sampling() sample.Config {
+	return sample.Config{OneIn: c.SampleOneIn, Slow: c.SlowFactor, Keep: c.Keep, KeepBytes: c.KeepBytes, Spans: c.SpansPerSecond}
 }
 
 // PatternConfig says which range texts of a domain are steps.
@@ -114,6 +148,9 @@ func createDefaultConfig() component.Config {
 		MaxSessions:     256,
 		MaxConnections:  512,
 		MaxSessionBytes: 256 << 20,
+		Traces: TracesConfig{
+			Layout: trace.Tree, SampleOneIn: 1000, SlowFactor: 2, Keep: 2 * time.Second, KeepBytes: 64 << 20, SpansPerSecond: 10_000,
+		},
 	}
 }
 
@@ -170,6 +207,7 @@ func (c *Config) Validate() error {
 			fault("%s: %v: must be above 0", d.key, d.value)
 		}
 	}
+	c.Traces.check(fault)
 	for i, p := range c.Patterns {
 		if err := p.check(); err != nil {
 			fault("patterns[%d]: match: %w", i, err)
@@ -202,6 +240,22 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// check names what is wrong.
+func (c *TracesConfig) check(fault func(format string, args ...any)) {
+	if c.Layout != trace.Tree && c.Layout != trace.Flat {
+		fault("traces::layout: %q: want tree or flat", c.Layout)
+	}
+	if c.SlowFactor != 0 && !(c.SlowFactor > 1) {
+		fault("traces::slow_factor: %v: must be above 1, or 0 for none", c.SlowFactor)
+	}
+	if c.Keep < 0 || c.KeepBytes < 0 {
+		fault("traces::keep, traces::keep_bytes: %v, %d: must not be below 0", c.Keep, c.KeepBytes)
+	}
+	if c.SpansPerSecond < 1 {
+		fault("traces::spans_per_second: %d: must be at least 1", c.SpansPerSecond)
+	}
 }
 
 // check compiles the expression and knows its groups.

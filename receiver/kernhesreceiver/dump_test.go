@@ -104,7 +104,7 @@ func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
 	b.r.dump.mu.Unlock()
 	c.word(2, "step a")
 	require.Eventually(t, func() bool {
-		return b.logs.FilterMessage("nothing is acknowledged until the dump can be written").Len() == 1
+		return b.logs.FilterMessage("nothing is acknowledged until this works again").Len() == 1
 	}, waitFor, tick)
 	b.r.dump.mu.Lock()
 	b.r.dump.file = good

@@ -31,10 +31,12 @@ type fakeEngine struct {
 	got   uint64
 	held  uint64
 	lines []stepLine
-	taken int // lines not yet settled
-	count loose
-	steps uint64
-	over  bool
+	taken int // lines and parcels not yet settled
+
+	parcels []parcel
+	count   loose
+	steps   uint64
+	over    bool
 }
 
 func (e *fakeEngine) frame(f wire.Frame) error {
@@ -78,6 +80,12 @@ func (e *fakeEngine) takeLines() []stepLine {
 	return lines
 }
 
+func (e *fakeEngine) takeParcels() []parcel {
+	parcels := e.parcels
+	e.parcels = nil
+	return parcels
+}
+
 func (e *fakeEngine) settled()     { e.taken = 0 }
 func (e *fakeEngine) loose() loose { return e.count }
 func (e *fakeEngine) end(bool)     { e.over, e.held = true, 0 }
@@ -112,8 +120,9 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 	set := receivertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = b.tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
-	r, err := newReceiver(set, b.cfg, b.sink, func(h wire.Hello) engine { return &fakeEngine{hello: h} })
+	r, err := newReceiver(set, b.cfg, func(h wire.Hello) engine { return &fakeEngine{hello: h} })
 	require.NoError(t, err)
+	r.metrics = b.sink
 	b.r = r
 	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() {

@@ -159,10 +159,9 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 		s.mu.Unlock()
 		return l.bye(ctx)
 	}
-	lost, failed := s.settle(l.r.dump)
-	pending := failed == nil && s.engine.acknowledgeable() > s.acked
+	s.collect()
 	s.mu.Unlock()
-	l.r.dumped(ctx, lost, failed)
+	pending := l.r.deliver(ctx, s)
 	if err != nil || !pending {
 		return err
 	}
@@ -194,7 +193,7 @@ func (l *link) acknowledge(ctx context.Context) error {
 	s.mu.Lock()
 	frame, ok, err := s.acknowledge(l.r.dump)
 	s.mu.Unlock()
-	l.r.dumped(ctx, 0, err)
+	l.r.delivered(ctx, 0, err)
 	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}

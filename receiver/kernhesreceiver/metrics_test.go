@@ -287,6 +287,8 @@ func TestTelemetryMetadata(t *testing.T) {
 	instruments.ProtocolErrors.Add(t.Context(), 1)
 	instruments.Frames.Add(t.Context(), 1)
 	instruments.ReceivedBytes.Add(t.Context(), 1)
+	instruments.RefusedKernels.Add(t.Context(), 1)
+	instruments.RefusedCopies.Add(t.Context(), 1)
 	instruments.DumpErrors.Add(t.Context(), 1)
 	instruments.SampledSteps.Add(t.Context(), 1)
 	instruments.SampledSpans.Add(t.Context(), 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
 // A process is the account of one engine process: it hands each frame through the rooms. It is an
@@ -47,7 +48,7 @@ type process struct {
 	missing uint64 // records that launches lacked when they were given up
 	stats   map[uint32]uint64
 	lines   []stepLine
-	unsent  uint64 // least frame of steps taken and not settled; 0: none
+	packing packing
 	ledger  []entry
 	counted loose // at the last acknowledgeable frame
 }
@@ -67,15 +68,18 @@ type processSettings struct {
 	buckets     buckets
 	maxSeries   int
 	lines       bool // the dump wants steps
+	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
 	rules       classify.Rules
+	traces      *tracer // nil: there is no traces pipeline
 }
 
 // newEngines returns what begins the account of a process.
-func newEngines(log *zap.Logger, cfg *Config) func(wire.Hello) engine {
+// archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
-		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, lines: cfg.Dump != "",
+		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, lines: cfg.Dump != "", archive: archive, traces: traces,
 		shapes: step.NewTable(), rules: classify.Builtin,
 	}
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
@@ -89,7 +93,7 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
 	p.steps = step.NewAssembler(set.shapes,
-		func(id uint32) string { return p.names.Name(id).Text }, p.ranges.Text)
+		p.names.Name, p.ranges.Text)
 	return p
 }
 
@@ -98,10 +102,12 @@ type deviceState struct {
 	id      uint16
 	rank    int64
 	ranked  bool
+	source  *trace.Source // of its traces; nil: to be made anew
 	account device.Account
 	outside *cupti.Columns // of the kernels that belong to no step
 	copying *cupti.Columns
 	closed  []*step.Step // not final yet, in order of their first start
+	packed  packed
 
 	kernels  uint64
 	inSteps  uint64
@@ -191,6 +197,9 @@ func (p *process) take(f wire.Frame) error {
 		}
 		if len(p.info) < 4*wire.MaxPairs {
 			maps.Copy(p.info, info)
+			for _, d := range p.devices {
+				d.source = nil
+			}
 		}
 		return nil
 	case wire.KindStrings:
@@ -248,8 +257,15 @@ func (p *process) acknowledgeable() uint64 {
 			hold(s.Frame)
 		}
 	}
-	if p.unsent != 0 {
-		hold(p.unsent)
+	for _, d := range p.devices {
+		if d.packed.loose != nil {
+			hold(d.packed.first)
+		}
+	}
+	for _, h := range []frameHold{p.packing.open, p.packing.sent} {
+		if h != 0 {
+			hold(uint64(h))
+		}
 	}
 	return frame
 }
@@ -273,5 +289,5 @@ func (p *process) takeLines() []stepLine {
 	return lines
 }
 
-// settled tells that the lines last taken are written.
-func (p *process) settled() { p.unsent = 0 }
+// settled tells that what was last taken is written and consumed.
+func (p *process) settled() { p.packing.sent = 0 }

@@ -7,6 +7,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
 // A graphMode watches a session that shows no step: from some launches and seconds on, each of its
@@ -169,22 +170,10 @@ func (p *process) run(r cupti.Run, frame uint64) {
 		frame = l.Frame
 	}
 	again := l == nil && p.settledBefore(r.Records[0].Correlation())
-	owner := ranges.ID(0)
-	to := d.columns()
-	if l != nil && l.Owner != 0 {
-		owner = l.Owner
-		to = nil
-		if s := p.steps.Step(owner, d.id); s != nil {
-			to = s.Recorded()
-		}
-	}
-	from := 0
+	s, to, owner := p.place(d, &r, frame, again)
+	from, called, comm := 0, 0, 0
 	if to != nil {
-		from = len(to.Spans)
-	}
-	called, comm := 0, 0
-	if to != nil {
-		called, comm = to.Called, to.Comm
+		from, called, comm = len(to.Spans), to.Called, to.Comm
 	}
 	o := p.names.Take(r, p.clock(), to)
 
@@ -197,20 +186,23 @@ func (p *process) run(r cupti.Run, frame uint64) {
 	}
 	if to != nil {
 		d.comm += uint64(to.Comm - comm)
-		extent := to.Extent
-		d.last = max(d.last, extent.End)
+		d.last = max(d.last, to.Extent.End)
+		if s != nil {
+			s.Took(r, to.Extent, &o)
+		}
 		before := d.account.Late
 		d.account.Add(owner, to, from)
 		switch late := d.account.Late - before; {
 		case owner != 0:
 			d.called += uint64(to.Called - called)
-			p.steps.Took(p.steps.Step(owner, d.id), l, from, extent, &o)
 		case again:
 			d.sum.Duplicate += uint64(o.Taken)
 		default:
 			settled.Outside += uint64(o.Taken) - late
 			settled.Late += late
 		}
+	} else if p.set.archive && o.Late == len(r.Records) {
+		p.packLate(d, r, frame)
 	}
 	d.sum.add(settled)
 	if !again {
@@ -219,6 +211,24 @@ func (p *process) run(r cupti.Run, frame uint64) {
 	if o.Ended {
 		p.launchEnded(l)
 	}
+}
+
+// place says where the records of a run go: to columns, of a step if there is one to tell of them. The
+// columns are nil if the step is closed.
+func (p *process) place(d *deviceState, r *cupti.Run, frame uint64, again bool) (s *step.Step, to *cupti.Columns, owner ranges.ID) {
+	switch l := r.Launch; {
+	case l != nil && l.Owner != 0:
+		if s = p.steps.Step(l.Owner, d.id); s == nil {
+			return nil, nil, l.Owner
+		}
+		return s, s.Recorded(), l.Owner
+	case l != nil && l.Expired():
+		return nil, nil, 0
+	case p.set.archive && !again:
+		s = d.outsideStep(r, frame)
+		return s, s.Recorded(), 0
+	}
+	return nil, d.columns(), 0
 }
 
 // clock is the engine's time, for judging timestamps by.
@@ -266,6 +276,11 @@ func (p *process) copies(f wire.Frame) error {
 		if l := p.names.Copy(c); l != nil {
 			p.launchEnded(l)
 		}
+	}
+	for n := 0; p.set.archive && len(records) > 0; records = records[n:] {
+		for n = 1; n < len(records) && records[n].Device() == records[0].Device(); n++ {
+		}
+		p.packCopies(p.device(records[0].Device()), records[:n], f.Number)
 	}
 	return nil
 }

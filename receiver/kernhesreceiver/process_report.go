@@ -101,14 +101,20 @@ var overflow = seriesKey{"other", "other", "other"}
 // maxProgram is the longest program name that is a label, in bytes.
 const maxProgram = 64
 
-// seriesOf is the series that a step counts in.
-func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
+// labels are the labels of a step's metrics.
+func (p *process) labels(s *step.Step) seriesKey {
 	seqs := max(s.Seqs, 1)
 	tokens := cmp.Or(s.Tokens, s.Seqs)
 	key := seriesKey{s.Program, p.set.buckets.batch.label(tokens), p.set.buckets.kv.label((s.KV + seqs - 1) / seqs)}
 	if len(key.program) > maxProgram {
 		key.program = strings.ToValidUTF8(key.program[:maxProgram], "")
 	}
+	return key
+}
+
+// seriesOf is the series that a step counts in.
+func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
+	key := p.labels(s)
 	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
 		key = overflow
 	}

@@ -41,6 +41,9 @@ func (p *process) flushed(body []byte) error {
 		w = min(w, oldest)
 	}
 	p.advance(max(w, cupti.Slack) - cupti.Slack)
+	if p.set.archive {
+		p.packOutside(false)
+	}
 	return nil
 }
 
@@ -130,11 +133,15 @@ func (p *process) final(d *deviceState, s *step.Step) {
 	} else {
 		d.failed[s.Reason]++
 	}
+	if p.set.traces != nil {
+		p.set.traces.offer(p.traced(d, s))
+	}
+	if p.set.archive {
+		p.pack(d, s)
+	}
 	if p.set.lines {
 		p.lines = append(p.lines, p.line(d, s))
-		if p.unsent == 0 || s.Frame < p.unsent {
-			p.unsent = s.Frame
-		}
+		p.packing.sent.with(s.Frame)
 	}
 }
 
@@ -196,5 +203,8 @@ func (p *process) end(gone bool) {
 	for _, d := range p.devices {
 		d.account.Finish()
 		p.finalize(d, true)
+	}
+	if p.set.archive {
+		p.packOutside(true)
 	}
 }

@@ -51,10 +51,13 @@ func TestReadmeTables(t *testing.T) {
 func configTable(t *testing.T) string {
 	f, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
 	require.NoError(t, err)
+	return "| key | meaning | default |\n| --- | --- | --- |\n" + configRows(t, f, "Config", "")
+}
+
+// configRows are the rows of a struct's fields, and of those of a struct among them.
+func configRows(t *testing.T, f *ast.File, name, prefix string) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| key | meaning | default |\n| --- | --- | --- |\n")
-	config := f.Scope.Lookup("Config").Decl.(*ast.TypeSpec).Type.(*ast.StructType)
-	for _, field := range config.Fields.List {
+	for _, field := range f.Scope.Lookup(name).Decl.(*ast.TypeSpec).Type.(*ast.StructType).Fields.List {
 		if field.Doc == nil {
 			continue
 		}
@@ -62,12 +65,16 @@ func configTable(t *testing.T) string {
 		if key == "" {
 			key = "endpoint" // squashed
 		}
+		if of, ok := field.Type.(*ast.Ident); ok && strings.HasSuffix(of.Name, "Config") {
+			b.WriteString(configRows(t, f, of.Name, prefix+key+"::"))
+			continue
+		}
 		comment := strings.Join(strings.Fields(field.Doc.Text()), " ")
 		meaning, standard, ok := strings.Cut(comment, " Default: ")
 		require.True(t, ok, "%s: its comment gives no default", key)
 		_, meaning, _ = strings.Cut(meaning, " ") // the field's name
 		meaning = strings.TrimPrefix(strings.TrimPrefix(meaning, "is "), "are ")
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", key, strings.TrimSuffix(meaning, "."), strings.TrimSuffix(standard, "."))
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", prefix+key, strings.TrimSuffix(meaning, "."), strings.TrimSuffix(standard, "."))
 	}
 	return b.String()
 }

@@ -26,12 +26,18 @@ import (
 type kernhesReceiver struct {
 	cfg       *Config
 	set       receiver.Settings
-	next      consumer.Metrics
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
 	newEngine func(wire.Hello) engine
 	begun     time.Time
+	forget    func() // the factory's, when it is shut down
 
+	// The pipelines that the receiver is in; nil: it is in no such.
+	metrics consumer.Metrics
+	traces  consumer.Traces
+	logs    consumer.Logs
+
+	tracer   *tracer // nil: there is no traces pipeline
 	table    *table
 	dump     *dump // nil: none
 	listener net.Listener
@@ -41,7 +47,7 @@ type kernhesReceiver struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 
-	dumpDown atomic.Bool // the dump could not be written the last time
+	down atomic.Bool // something could not be delivered the last time
 
 	exporting sync.Mutex
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
@@ -51,7 +57,9 @@ type kernhesReceiver struct {
 // maxLast bounds the final numbers that wait for a consumer.
 const maxLast = 256
 
-func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics, newEngine func(wire.Hello) engine) (*kernhesReceiver, error) {
+// newReceiver returns a receiver that is in no pipeline yet. newEngine begins the account of an engine process; nil: as
+// the configuration says.
+func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) engine) (*kernhesReceiver, error) {
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
 		ReceiverID: set.ID, Transport: string(cfg.Transport), LongLivedCtx: true, ReceiverCreateSettings: set,
 	})
@@ -63,14 +71,24 @@ func newReceiver(set receiver.Settings, cfg *Config, next consumer.Metrics, newE
 		return nil, err
 	}
 	return &kernhesReceiver{
-		cfg: cfg, set: set, next: next, obs: obs, telemetry: telemetry, newEngine: newEngine,
+		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, forget: func() {},
 		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
 	}, nil
 }
 
-// Start opens the dump and the endpoint.
+// Start opens the dump and the endpoint. It is called for each signal, and starts once.
 func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
+	if r.stop != nil {
+		return nil
+	}
 	r.begun = time.Now()
+	if r.traces != nil {
+		r.tracer = newTracer(r.cfg.Traces.sampling(), r.cfg.Traces.Layout, r.set.BuildInfo.Version, r.traces, r.obs, r.telemetry)
+		r.tracer.start(r.cfg.CollectionInterval)
+	}
+	if r.newEngine == nil {
+		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer)
+	}
 	if r.cfg.Dump != "" {
 		d, past, err := openDump(r.cfg.Dump)
 		if err != nil {
@@ -100,6 +118,7 @@ func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
 	if r.stop == nil {
 		return nil
 	}
+	r.forget()
 	r.stop()
 	r.stop = nil
 	err := r.listener.Close()
@@ -116,6 +135,9 @@ func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	r.export(ctx)
+	if r.tracer != nil {
+		err = errors.Join(err, r.tracer.shutdown(ctx))
+	}
 	return errors.Join(err, r.closeDump())
 }
 
@@ -197,16 +219,62 @@ func (r *kernhesReceiver) countRefused(ctx context.Context, reason string) {
 	r.telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
 
-// dumped says when the dump begins to fail and when it works again, and counts the lines that were given up.
-func (r *kernhesReceiver) dumped(ctx context.Context, lost int, err error) {
+// deliver writes and sends what a session has, and reports whether there is something to acknowledge. While the logs
+// pipeline does not keep up, it waits, so that nothing more is read from the engine, whose shim then buffers within its
+// bound. The caller has the session's turn.
+func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool) {
+	for {
+		lost, err := s.deliver(r.dump, func(p parcel) error { return r.send(ctx, p) })
+		r.delivered(ctx, lost, err)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.engine.settled()
+			return s.engine.acknowledgeable() > s.acked
+		}
+		if s.unsent() <= maxUnsent {
+			return false
+		}
+		select {
+		case <-time.After(retryDelay):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// retryDelay is the time between two attempts to give the pipeline what it did not take.
+const retryDelay = 100 * time.Millisecond
+
+// send gives a chunk to the logs pipeline. What that refuses for good is counted, and gone.
+func (r *kernhesReceiver) send(ctx context.Context, p parcel) error {
+	ctx = r.obs.StartLogsOp(ctx)
+	err := r.logs.ConsumeLogs(ctx, p.logs)
+	r.obs.EndLogsOp(ctx, metadata.Type.String(), 1, err)
+	if err != nil && consumererror.IsPermanent(err) {
+		r.refused(ctx, p, err)
+		return nil
+	}
+	return err
+}
+
+// refused counts a chunk that is given up.
+func (r *kernhesReceiver) refused(ctx context.Context, p parcel, err error) {
+	r.telemetry.RefusedKernels.Add(ctx, int64(p.kernels))
+	r.telemetry.RefusedCopies.Add(ctx, int64(p.copies))
+	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Int("kernels", p.kernels), zap.Int("copies", p.copies), zap.Error(err))
+}
+
+// delivered says when delivering begins to fail and when it works again, and counts the lines that were given up.
+func (r *kernhesReceiver) delivered(ctx context.Context, lost int, err error) {
 	if lost > 0 {
 		r.telemetry.DumpErrors.Add(ctx, int64(lost))
 	}
-	if down := err != nil; r.dumpDown.Swap(down) != down {
+	if down := err != nil; r.down.Swap(down) != down {
 		if down {
-			r.set.Logger.Error("nothing is acknowledged until the dump can be written", zap.Error(err))
+			r.set.Logger.Error("nothing is acknowledged until this works again", zap.Error(err))
 		} else {
-			r.set.Logger.Info("the dump can be written again")
+			r.set.Logger.Info("all is delivered again")
 		}
 	}
 }
@@ -277,10 +345,15 @@ func (r *kernhesReceiver) sweep(ctx context.Context) {
 // The caller has the session's turn.
 func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (uint64, error) {
 	s.mu.Lock()
-	reports, err := s.finish(r.dump, gone)
+	s.engine.end(gone)
+	s.collect()
+	s.mu.Unlock()
+	failed := r.deliverLast(ctx, s)
+	s.mu.Lock()
+	reports, err := s.finish(r.dump, gone, failed)
 	unwritten, frame := len(s.lines), s.acked
 	s.mu.Unlock()
-	r.dumped(ctx, unwritten, err)
+	r.delivered(ctx, unwritten, err)
 	r.table.end(s, gone)
 	r.telemetry.Sessions.Add(ctx, -1)
 
@@ -293,6 +366,28 @@ func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (ui
 	r.exporting.Unlock()
 	r.export(ctx)
 	return frame, err
+}
+
+// lastTries is how often an ended session's last chunks are offered: for five seconds.
+const lastTries = 50
+
+// deliverLast delivers what an ended session has; chunks that the pipeline does not take are given up.
+func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
+	for try := 1; ; try++ {
+		lost, err := s.deliver(r.dump, func(p parcel) error { return r.send(ctx, p) })
+		r.delivered(ctx, lost, err)
+		if err == nil || len(s.parcels) == 0 {
+			return err
+		}
+		if try == lastTries || ctx.Err() != nil {
+			for _, p := range s.parcels {
+				r.refused(ctx, p, err)
+			}
+			s.parcels = nil
+			continue
+		}
+		time.Sleep(retryDelay)
+	}
 }
 
 // export gives the consumer the numbers of all live sessions, and those of ended ones that it has not had.
@@ -312,11 +407,11 @@ func (r *kernhesReceiver) export(ctx context.Context) {
 
 func (r *kernhesReceiver) consume(ctx context.Context, m pmetric.Metrics) error {
 	points := m.DataPointCount()
-	if points == 0 {
+	if points == 0 || r.metrics == nil {
 		return nil
 	}
 	ctx = r.obs.StartMetricsOp(ctx)
-	err := r.next.ConsumeMetrics(ctx, m)
+	err := r.metrics.ConsumeMetrics(ctx, m)
 	r.obs.EndMetricsOp(ctx, metadata.Type.String(), points, err)
 	return err
 }

@@ -60,7 +60,8 @@ func TestLifecycle(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o660), info.Mode().Perm())
 
-	second, err := factory.CreateMetrics(t.Context(), receivertest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	other := *cfg
+	second, err := factory.CreateMetrics(t.Context(), receivertest.NewNopSettings(metadata.Type), &other, consumertest.NewNop())
 	require.NoError(t, err)
 	require.ErrorContains(t, second.Start(t.Context(), componenttest.NewNopHost()), "endpoint: "+cfg.Endpoint+" is in use")
 	require.NoError(t, second.Shutdown(t.Context()))
@@ -278,7 +279,7 @@ var _ consumer.Metrics = (*moody)(nil)
 func TestLastNumbersWaitForTheConsumer(t *testing.T) {
 	b := newBench(t, nil)
 	next := &moody{}
-	b.r.next = next
+	b.r.metrics = next
 	check := func(session uint64, err error, want bool) {
 		t.Helper()
 		next.Reset()

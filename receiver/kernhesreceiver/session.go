@@ -14,7 +14,8 @@ type engine interface {
 	received() uint64         // highest numbered frame taken
 	acknowledgeable() uint64  // highest frame of which every record is settled
 	takeLines() []stepLine    // steps that closed since the last call, in order of closing
-	settled()                 // the lines last taken are written
+	takeParcels() []parcel    // chunks of packed steps that were cut since the last call
+	settled()                 // what was last taken is written and consumed
 	loose() loose             // records in frames up to acknowledgeable that are settled without a step
 	end(gone bool)            // the engine said BYE, or is gone: everything open closes
 	ended() bool
@@ -39,8 +40,11 @@ type session struct {
 	left    time.Time // when the last connection ended
 	acked   uint64    // highest frame acknowledged, and journaled if there is a dump
 	counted loose     // what the journal has
-	lines   []stepLine
 	over    bool
+
+	// What waits to be delivered; whoever has the turn has these.
+	lines   []stepLine
+	parcels []parcel
 }
 
 func newSession(id uint64, e engine, past remembered) *session {
@@ -49,16 +53,38 @@ func newSession(id uint64, e engine, past remembered) *session {
 	return s
 }
 
-// maxUnwritten bounds the lines that wait for a dump that cannot be written: at some 600 bytes a line 40 MB.
-const maxUnwritten = 1 << 16
+const (
+	// maxUnwritten bounds the lines that wait for a dump that cannot be written: at some 600 bytes a line 40 MB.
+	maxUnwritten = 1 << 16
+	// maxUnsent is how many bytes of chunks may wait for the logs pipeline before nothing more is read from the engine.
+	maxUnsent = 8 << 20
+)
 
-// settle writes the steps that closed and tells the engine. It returns the lines that were given up, or
-// an error if the dump could not be written: then nothing new may be acknowledged. The caller holds mu.
-func (s *session) settle(d *dump) (lost int, err error) {
+// collect takes what has become final from the engine. The caller holds mu, and has the turn.
+func (s *session) collect() {
 	s.lines = append(s.lines, s.engine.takeLines()...)
+	s.parcels = append(s.parcels, s.engine.takeParcels()...)
+}
+
+// unsent is how many bytes of chunks wait. The caller has the turn.
+func (s *session) unsent() (n int) {
+	for _, p := range s.parcels {
+		n += p.bytes
+	}
+	return n
+}
+
+// deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
+// something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
+func (s *session) deliver(d *dump, send func(parcel) error) (lost int, err error) {
+	for len(s.parcels) > 0 {
+		if err := send(s.parcels[0]); err != nil {
+			return 0, err
+		}
+		s.parcels = s.parcels[1:]
+	}
 	if d == nil {
 		s.lines = s.lines[:0]
-		s.engine.settled()
 		return 0, nil
 	}
 	for len(s.lines) > 0 {
@@ -74,7 +100,6 @@ func (s *session) settle(d *dump) (lost int, err error) {
 		}
 		s.lines = s.lines[1:]
 	}
-	s.engine.settled()
 	return 0, nil
 }
 
@@ -82,7 +107,7 @@ func (s *session) settle(d *dump) (lost int, err error) {
 // The caller holds mu.
 func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
 	frame = s.engine.acknowledgeable()
-	if frame <= s.acked || len(s.lines) > 0 {
+	if frame <= s.acked || len(s.lines)+len(s.parcels) > 0 {
 		return 0, false, nil
 	}
 	if d != nil {
@@ -100,18 +125,18 @@ func (s *session) ackLine(frame uint64) ackLine {
 	return ackLine{Kind: "ack", Session: sessionName(s.id), Frame: frame, loose: s.engine.loose().less(s.counted)}
 }
 
-// finish ends the session and writes its last lines, one write for all: a kill leaves them all or, at the worst, a session
-// line without its ack line, which is then written again. The caller holds mu.
-func (s *session) finish(d *dump, gone bool) (reports []rankReport, err error) {
-	s.engine.end(gone)
-	_, err = s.settle(d)
+// finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
+// line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
+// says why it could not be. The caller holds mu.
+func (s *session) finish(d *dump, gone bool, failed error) (reports []rankReport, err error) {
+	s.engine.settled()
 	s.over = true
 	reports = s.engine.reports()
-	if err != nil || d == nil {
-		s.acked = max(s.acked, s.engine.acknowledgeable())
-		return reports, err
-	}
 	frame := max(s.acked, s.engine.acknowledgeable())
+	if failed != nil || d == nil {
+		s.acked = frame
+		return reports, failed
+	}
 	if err := d.write(append(sessionLines(s.id, reports, how(gone)), s.ackLine(frame))...); err != nil {
 		return reports, err
 	}

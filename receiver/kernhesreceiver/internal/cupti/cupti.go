@@ -80,6 +80,7 @@ func New(limits Limits, classify func(name string) (class span.Class, fused bool
 type Run struct {
 	Launch  *Launch // nil: its launch is not known
 	Device  uint16
+	Ordinal uint32 // of the launch in its step, or of the run among those outside any
 	Records []wire.Kernel
 }
 
@@ -94,12 +95,16 @@ func (j *Joiner) Run(records []wire.Kernel) Run {
 		l = l.older
 	}
 	n := 1
-	if head == nil || head.older == nil {
+	if l != nil && head.older == nil {
 		for n < len(records) && records[n].Correlation() == correlation && records[n].Device() == device {
 			n++
 		}
 	}
-	return Run{l, device, records[:n]}
+	r := Run{Launch: l, Device: device, Records: records[:n]}
+	if l != nil {
+		r.Ordinal = l.Ordinal
+	}
+	return r
 }
 
 // Columns are kernels in the order in which their records came.
@@ -172,10 +177,7 @@ func (j *Joiner) Take(r Run, now uint64, to *Columns) (o Outcome) {
 
 // takeEach appends records that stand for themselves.
 func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
-	var ref uint64
-	if r.Launch != nil {
-		ref = uint64(r.Launch.Ordinal) << 32
-	}
+	ref := uint64(r.Ordinal) << 32
 	for i := range r.Records {
 		k := &r.Records[i]
 		start, end := k.Start(), k.End()
@@ -198,7 +200,7 @@ func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
 // takeReplay appends records of a graph's nodes. It is the loop that nearly all records go through.
 func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
 	l := r.Launch
-	ref := uint64(l.Ordinal) << 32
+	ref := uint64(r.Ordinal) << 32
 	var g *Graph
 	for i := range r.Records {
 		k := &r.Records[i]

@@ -14,6 +14,9 @@ type Node struct {
 	kernel bool   // made inside a launch call, so each replay gives one kernel
 }
 
+// Low is the low half of the node's id, which is its index in its graph.
+func (n *Node) Low() uint32 { return n.low }
+
 // A Graph is the nodes of one graph or executable graph, by its CUPTI graph id. The position of a
 // node in Nodes orders the kernels of a replay, whatever order they ran in.
 type Graph struct {

@@ -11,8 +11,12 @@ var (
 	ScopeName = "github.com/kernhes/kernhes/receiver/kernhesreceiver"
 )
 
-// MetricsStability is how settled the metrics are.
-const MetricsStability = component.StabilityLevelDevelopment
+// How settled the signals are.
+const (
+	MetricsStability = component.StabilityLevelDevelopment
+	TracesStability  = component.StabilityLevelDevelopment
+	LogsStability    = component.StabilityLevelDevelopment
+)
 
 // A Shape is the OTLP data type of a metric.
 type Shape int

@@ -17,6 +17,8 @@ type Telemetry struct {
 	ProtocolErrors      metric.Int64Counter
 	Frames              metric.Int64Counter
 	ReceivedBytes       metric.Int64Counter
+	RefusedKernels      metric.Int64Counter
+	RefusedCopies       metric.Int64Counter
 	DumpErrors          metric.Int64Counter
 	SampledSteps        metric.Int64Counter // attribute sampled_by
 	SampledSpans        metric.Int64Counter
@@ -47,6 +49,9 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	counter(&t.ProtocolErrors, "kernhes_protocol_errors", "{error}", "Connections ended by a bad frame.")
 	counter(&t.Frames, "kernhes_frames", "{frame}", "Frames read.")
 	counter(&t.ReceivedBytes, "kernhes_received_bytes", "By", "Bytes read in whole frames.")
+	counter(&t.RefusedKernels, "kernhes_refused_kernels", "{kernel}",
+		"Kernels, packed for the archive, that the logs pipeline refused for good, or did not take within five seconds of their session's end.")
+	counter(&t.RefusedCopies, "kernhes_refused_copies", "{copy}", "Copies and memsets likewise.")
 	counter(&t.DumpErrors, "kernhes_dump_errors", "{line}", "Lines that could not be written to the dump.")
 	counter(&t.SampledSteps, "kernhes_sampled_steps", "{step}", "Steps that were chosen for traces, by why.")
 	counter(&t.SampledSpans, "kernhes_sampled_spans", "{span}", "Spans that were given to the traces pipeline.")

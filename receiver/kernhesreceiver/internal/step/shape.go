@@ -2,7 +2,6 @@ package step
 
 import (
 	"encoding/binary"
-	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -17,9 +16,10 @@ type Position struct {
 	Call   string // label; empty: none
 	Name   string // as CUPTI gave it; empty: not known
 	Class  span.Class
+	Fused  bool        // communicates and computes
 	Static wire.Static // stream, grid, block
 	Launch uint32      // ordinal of its launch in the step
-	Node   uint32      // position in the graph that the launch replayed
+	Node   uint32      // low half of its graph node's id; 0 if it is not from a graph
 }
 
 // A Shape is the positions of a step, in order of launch and then of the graph's nodes. Steps that
@@ -76,7 +76,7 @@ func hash(positions []Position) uint64 {
 		_, _ = h.WriteString(p.Call)
 		_, _ = h.WriteString("\x00")
 		_, _ = h.WriteString(p.Name)
-		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.Class)<<8)
+		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.Class)<<8|fused(p))
 		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
 		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
 		binary.LittleEndian.PutUint64(b[24:], uint64(p.Launch)<<32|uint64(p.Node))
@@ -85,13 +85,21 @@ func hash(positions []Position) uint64 {
 	return h.Sum64()
 }
 
+func fused(p *Position) uint64 {
+	if p.Fused {
+		return 1
+	}
+	return 0
+}
+
 // A part is the kernels of one launch in a step.
 type part struct {
-	ordinal uint32
-	label   uint32       // of an eager launch
-	static  wire.Static  // of an eager launch
-	graph   *cupti.Graph // that was replayed
-	n       int          // kernels
+	ordinal     uint32
+	correlation uint32
+	label       uint32       // of an eager launch
+	static      wire.Static  // of an eager launch
+	graph       *cupti.Graph // that was replayed
+	n           int          // kernels
 }
 
 // recipes remembers the shapes of one session by what its steps are made of, so that a step that
@@ -149,23 +157,41 @@ func (a *Assembler) shape(s *Step) *Shape {
 // positions works out what each kernel of a step is.
 func (a *Assembler) positions(s *Step) []Position {
 	positions := make([]Position, len(s.Refs))
+	at := 0
 	for i, ref := range s.Refs {
-		launch, node := uint32(ref>>32), uint32(ref)
-		pos := Position{Launch: launch, Node: node, Class: s.Spans[i].Class()}
-		k, ok := slices.BinarySearchFunc(s.parts, launch, func(p part, l uint32) int { return int(p.ordinal) - int(l) })
-		if ok {
-			p := &s.parts[k]
-			pos.Static = p.static
-			label := p.label
-			if p.graph != nil {
-				if n := p.graph.Node(node); n != nil {
-					pos.Static, label = n.Static, n.Label
-				}
-			}
-			pos.Name = a.names(pos.Static.Name())
-			pos.Call = a.calls(label)
+		for s.parts[at].ordinal != uint32(ref>>32) {
+			at++
 		}
+		p := &s.parts[at]
+		pos := Position{Launch: p.ordinal, Static: p.static, Class: s.Spans[i].Class()}
+		label := p.label
+		if p.graph != nil {
+			if n := p.graph.Node(uint32(ref)); n != nil {
+				pos.Static, pos.Node, label = n.Static, n.Low(), n.Label
+			}
+		}
+		name := a.names(pos.Static.Name())
+		pos.Name, pos.Fused = name.Text, name.Fused
+		pos.Call = a.calls(label)
 		positions[i] = pos
 	}
 	return positions
+}
+
+// A Launch is a launch that has kernels in a step.
+type Launch struct {
+	Correlation uint32
+	Graph       uint32 // CUPTI's id of the graph that was replayed; 0: none
+}
+
+// Launches are the launches of the step's kernels, in order of their ordinals.
+func (s *Step) Launches() []Launch {
+	launches := make([]Launch, len(s.parts))
+	for i := range s.parts {
+		launches[i].Correlation = s.parts[i].correlation
+		if g := s.parts[i].graph; g != nil {
+			launches[i].Graph = g.ID
+		}
+	}
+	return launches
 }

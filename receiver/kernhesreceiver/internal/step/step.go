@@ -52,7 +52,6 @@ type Step struct {
 
 	recorded cupti.Columns // as it came: what device time reads
 	parts    []part
-	few      [2]part // what parts begins with: a replay is one launch
 }
 
 // Wall is first start to last end, ns.
@@ -87,7 +86,7 @@ type Assembler struct {
 	Empty uint64 // steps closed without a kernel
 
 	table   *Table
-	names   func(id uint32) string
+	names   func(id uint32) *cupti.Name
 	calls   func(label uint32) string
 	recipes recipes
 
@@ -98,9 +97,9 @@ type Assembler struct {
 	sizes  map[string]int // kernels of the last step of a program: what to make room for
 }
 
-// NewAssembler returns an Assembler that interns shapes in table; names and calls give the texts of
-// string ids and call labels.
-func NewAssembler(table *Table, names, calls func(uint32) string) *Assembler {
+// NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
+// ids and call labels stand for.
+func NewAssembler(table *Table, names func(uint32) *cupti.Name, calls func(uint32) string) *Assembler {
 	return &Assembler{
 		table: table, names: names, calls: calls, recipes: recipes{known: map[uint64]*Shape{}},
 		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
@@ -175,7 +174,6 @@ func (is *issue) on(device uint16) *Step {
 		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
 		Device: device,
 	}
-	s.parts = s.few[:0]
 	if is.devices == nil {
 		is.devices = is.one[:0]
 	}
@@ -183,24 +181,41 @@ func (is *issue) on(device uint16) *Step {
 	return s
 }
 
-// Took notes what was appended to a step's recorded columns from an index on, and its extent.
-func (a *Assembler) Took(s *Step, l *cupti.Launch, from int, e span.Extent, o *cupti.Outcome) {
+// Took notes what a run appended to the step's recorded columns, and its extent.
+func (s *Step) Took(r cupti.Run, e span.Extent, o *cupti.Outcome) {
 	if o.Taken == 0 {
 		return
 	}
-	if from == 0 || e.First < s.First {
+	if s.Last == 0 || e.First < s.First {
 		s.First = e.First
 	}
 	s.Last = max(s.Last, e.End)
-	if n := len(s.parts); n > 0 && s.parts[n-1].ordinal == l.Ordinal {
+	if n := len(s.parts); n > 0 && s.parts[n-1].ordinal == r.Ordinal {
 		s.parts[n-1].n += o.Taken
 		return
 	}
-	p := part{ordinal: l.Ordinal, n: o.Taken, graph: l.Replays()}
-	if p.graph == nil {
-		p.label, p.static = l.Label, o.Static
+	p := part{ordinal: r.Ordinal, correlation: r.Records[0].Correlation(), n: o.Taken, static: o.Static}
+	if l := r.Launch; l != nil {
+		p.label, p.graph = l.Label, l.Replays()
 	}
 	s.parts = append(s.parts, p)
+}
+
+// Parts is how many launches, or parts of launches, the step has kernels of: the ordinal of the next
+// one outside any step.
+func (s *Step) Parts() uint32 { return uint32(len(s.parts)) }
+
+// Outside returns a step that stands for kernels of no step on a device, to be filled like one.
+func Outside(device uint16) *Step { return &Step{Device: device} }
+
+// Finish puts the kernels of a step that Outside made in order and works out what they are.
+func (a *Assembler) Finish(s *Step) {
+	s.Columns = s.recorded
+	if s.recorded.Unordered {
+		s.order()
+	}
+	positions := a.positions(s)
+	s.Shape = &Shape{hash(positions), positions}
 }
 
 // Held is the first frame that an open step rests on; false if none is open.

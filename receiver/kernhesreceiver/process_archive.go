@@ -1,0 +1,235 @@
+package kernhesreceiver
+
+import (
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// A parcel is a chunk on its way to the logs pipeline.
+type parcel struct {
+	logs    plog.Logs
+	kernels int
+	copies  int
+	bytes   int
+}
+
+// A packing is what a process has packed and not handed over.
+//
+//	final steps, kernels outside any ──▶ packers, one a device ──cut, once a second──▶ parcels ──▶ session
+//	frames on which they rest:               open                                        sent
+type packing struct {
+	parcels []parcel
+	open    frameHold // of what lies in packers
+	sent    frameHold // of what lies in parcels, or was taken and is not settled
+}
+
+// A frameHold is the first frame that is not to be acknowledged yet; 0: none.
+type frameHold uint64
+
+// with keeps frame from being acknowledged.
+func (h *frameHold) with(frame uint64) {
+	if *h == 0 || frame < uint64(*h) {
+		*h = frameHold(max(frame, 1))
+	}
+}
+
+// packed is a device's part in packing.
+type packed struct {
+	packer *chunk.Packer
+	rank   int64
+	loose  *step.Step // kernels outside any step that came since the last flush
+	first  uint64     // frame of the first of them
+	shapes map[*step.Shape]*chunk.Shape
+}
+
+// maxPackedShapes bounds the shapes of a device that are kept translated.
+const maxPackedShapes = 1024
+
+// packer returns the packer of a device for a rank.
+func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
+	if d.packed.packer != nil && d.packed.rank == rank {
+		return d.packed.packer
+	}
+	gpu := "gpu." + strconv.Itoa(int(d.id)) + "."
+	id := chunk.Identity{
+		Run: p.info["run"], Rank: rank, Device: d.id, Session: p.session, Host: p.info["host"],
+		GPU: p.info[gpu+"uuid"], GPUName: p.info[gpu+"name"], Model: p.info["model"], Engine: p.info["engine"],
+		Version: p.info["engine_version"], Mode: p.info["mode"],
+	}
+	d.packed.rank = rank
+	if d.packed.packer == nil {
+		d.packed.packer = chunk.NewPacker(id, func(s *chunk.Sealed) { p.post(d, s) })
+	} else {
+		d.packed.packer.Identify(id)
+	}
+	return d.packed.packer
+}
+
+// post makes a parcel of a chunk.
+func (p *process) post(d *deviceState, s *chunk.Sealed) {
+	logs := plog.NewLogs()
+	resource := logs.ResourceLogs().AppendEmpty()
+	r := &rankReport{info: p.info, rank: d.packed.rank, device: int(d.id)}
+	rankResource(resource.Resource().Attributes(), r, r.runRank()+"/"+p.info["pid"])
+	s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), p.info["run"])
+	p.packing.parcels = append(p.packing.parcels, parcel{logs, s.Kernels, s.Copies, len(s.Body)})
+}
+
+// pack takes a final step.
+func (p *process) pack(d *deviceState, s *step.Step) {
+	rank, ok := givenRank(s)
+	if !ok {
+		rank = p.rankOf(d)
+	}
+	seq, pairs := p.seq(s)
+	c := chunkStep(s, d.chunkShape(s.Shape))
+	c.Seq, c.Pairs = int64(seq), pairs
+	p.add(d, rank, s.Frame, &c)
+}
+
+func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
+	p.packing.open.with(frame)
+	if err := p.packer(d, rank).Add(c, p.clockTime()); err != nil {
+		p.set.log.Error("a step does not fit its shape", zap.Error(err))
+	}
+}
+
+// clockTime is the engine's time.
+func (p *process) clockTime() time.Time { return time.Unix(0, int64(p.clock())) }
+
+// chunkStep translates a step.
+func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
+	c := chunk.Step{
+		Text: s.Text, Program: s.Program, Vars: s.Vars, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
+		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
+		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
+		Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
+	}
+	for i, sp := range s.Spans {
+		c.Starts[i], c.Durs[i] = sp.Start, sp.End()-sp.Start
+	}
+	launches := s.Launches()
+	c.Launches = make([]chunk.Launch, len(launches))
+	for i, l := range launches {
+		c.Launches[i] = chunk.Launch(l)
+	}
+	return c
+}
+
+// chunkShape translates the shape of a step, once.
+func (d *deviceState) chunkShape(s *step.Shape) *chunk.Shape {
+	if c := d.packed.shapes[s]; c != nil {
+		return c
+	}
+	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
+		d.packed.shapes = map[*step.Shape]*chunk.Shape{}
+	}
+	c := translate(s)
+	d.packed.shapes[s] = c
+	return c
+}
+
+func translate(s *step.Shape) *chunk.Shape {
+	c := &chunk.Shape{Hash: s.Hash, Positions: make([]chunk.Position, len(s.Positions))}
+	for i := range s.Positions {
+		from := &s.Positions[i]
+		gx, gy, gz := from.Static.Grid()
+		bx, by, bz := from.Static.Block()
+		c.Positions[i] = chunk.Position{
+			Call: from.Call, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Stream: from.Static.Stream(),
+			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
+			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
+		}
+	}
+	return c
+}
+
+// outsideStep returns the step that stands for kernels outside any, for a run told of in a frame.
+func (d *deviceState) outsideStep(r *cupti.Run, frame uint64) *step.Step {
+	if d.packed.loose == nil {
+		d.packed.loose, d.packed.first = step.Outside(d.id), frame
+	}
+	d.packed.first = min(d.packed.first, frame)
+	r.Ordinal = d.packed.loose.Parts()
+	return d.packed.loose
+}
+
+// packLate takes kernels that came too late for their step: they are in the archive all the same.
+func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64) {
+	for i := range r.Records {
+		one := cupti.Run{Device: r.Device, Records: r.Records[i : i+1]}
+		s := d.outsideStep(&one, frame)
+		o := p.names.Take(one, p.clock(), s.Recorded())
+		s.Took(one, s.Recorded().Extent, &o)
+		s.Recorded().Extent = span.Extent{}
+	}
+}
+
+// packCopies takes copy records of a device.
+func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) {
+	copies := make([]chunk.Copy, 0, len(records))
+	for i := range records {
+		r := &records[i]
+		if start, end := r.Start(), r.End(); start != 0 && end >= start {
+			copies = append(copies, chunk.Copy{
+				Start: start, Dur: end - start, Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
+				Memset: r.Kind() == wire.CopyMemset, Kind: r.CopyKind(),
+			})
+		}
+	}
+	p.packing.open.with(frame)
+	p.packer(d, p.rankOf(d)).AddCopies(copies, p.clockTime())
+}
+
+// packOutside packs the kernels outside any step that came, and cuts all packers if one is due or all
+// is to be handed over.
+func (p *process) packOutside(all bool) {
+	due := all
+	for _, d := range p.devices {
+		if s := d.packed.loose; s != nil && len(s.Recorded().Spans) > 0 {
+			p.steps.Finish(s)
+			c := chunkStep(s, translate(s.Shape))
+			c.Outside = true
+			p.add(d, p.rankOf(d), d.packed.first, &c)
+			d.packed.loose = nil
+		}
+		due = due || d.packed.packer != nil && d.packed.packer.Due(p.clockTime())
+	}
+	if !due {
+		return
+	}
+	for _, d := range p.devices {
+		if d.packed.packer != nil {
+			d.packed.packer.Count(d.counts())
+			d.packed.packer.Cut()
+		}
+	}
+	if p.packing.open != 0 {
+		p.packing.sent.with(uint64(p.packing.open))
+		p.packing.open = 0
+	}
+}
+
+// counts are the books of a device, for the archive's footers.
+func (d *deviceState) counts() []chunk.Count {
+	return []chunk.Count{
+		{Name: "received", Value: d.kernels}, {Name: "in_steps", Value: d.inSteps}, {Name: "outside", Value: d.sum.Outside},
+		{Name: "late", Value: d.sum.Late}, {Name: "invalid", Value: d.sum.Invalid}, {Name: "duplicate", Value: d.sum.Duplicate},
+	}
+}
+
+// takeParcels returns the chunks that were cut since the last call.
+func (p *process) takeParcels() []parcel {
+	parcels := p.packing.parcels
+	p.packing.parcels = nil
+	return parcels
+}

@@ -1,0 +1,188 @@
+package kernhesreceiver
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
+)
+
+// A pick is a step on its way to the traces pipeline.
+type pick = sample.Pick[trace.Step]
+
+// maxPicks bounds the steps that wait to be written: at the default budget some 100 s of them.
+const maxPicks = 1024
+
+// A tracer offers final steps to sampling and writes those that are picked, in a goroutine of its own: sessions never
+// wait for the traces pipeline.
+type tracer struct {
+	sampler   *sample.Sampler[trace.Step]
+	writer    *trace.Writer
+	next      consumer.Traces
+	obs       *receiverhelper.ObsReport
+	telemetry *metadata.Telemetry
+	told      sample.Counts // as far as the counters have them
+
+	queue   chan pick
+	stop    chan struct{} // closed: write what waits, and end
+	running sync.WaitGroup
+	closing sync.Once
+}
+
+func newTracer(cfg sample.Config, layout trace.Layout, version string, next consumer.Traces, obs *receiverhelper.ObsReport,
+	telemetry *metadata.Telemetry) *tracer {
+	return &tracer{
+		sampler: sample.New[trace.Step](cfg),
+		writer:  trace.NewWriter(trace.Options{Layout: layout, Version: version, Rules: classify.Builtin}),
+		next:    next, obs: obs, telemetry: telemetry,
+		queue: make(chan pick, maxPicks), stop: make(chan struct{}),
+	}
+}
+
+// start begins to write. interval is how often the counters are brought up to date.
+func (t *tracer) start(interval time.Duration) {
+	t.running.Go(func() {
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case p := <-t.queue:
+				t.write(p)
+			case <-ticker.C:
+				t.count()
+			case <-t.stop:
+				t.drain()
+				return
+			}
+		}
+	})
+}
+
+// shutdown writes what waits, unless the context ends before. Steps that are offered later are counted as not written.
+func (t *tracer) shutdown(ctx context.Context) error {
+	t.closing.Do(func() { close(t.stop) })
+	done := make(chan struct{})
+	go func() { t.running.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *tracer) drain() {
+	for {
+		select {
+		case p := <-t.queue:
+			t.write(p)
+		default:
+			t.count()
+			return
+		}
+	}
+}
+
+// offer takes a final step, and reports whether it was picked.
+func (t *tracer) offer(s trace.Step) (picked bool) {
+	var few [4]pick
+	for _, p := range t.sampler.Offer(s.Candidate(), time.Now(), few[:0]) {
+		t.put(p)
+		picked = picked || p.Item.Step == s.Step
+	}
+	return picked
+}
+
+// put queues a step.
+func (t *tracer) put(p pick) {
+	select {
+	case t.queue <- p:
+		t.telemetry.SampledSteps.Add(context.Background(), 1,
+			metric.WithAttributes(attribute.String("sampled_by", string(p.Why))))
+	default:
+		t.lost("queue")
+	}
+}
+
+// lost counts a step that was picked and not written.
+func (t *tracer) lost(reason string) {
+	t.telemetry.UnsampledSteps.Add(context.Background(), 1, metric.WithAttributes(attribute.String("reason", reason)))
+}
+
+// write gives the spans of a step to the pipeline.
+func (t *tracer) write(p pick) {
+	spans, err := t.writer.Write(&p.Item, p.Why, func(traces ptrace.Traces) error {
+		n := traces.SpanCount()
+		ctx := t.obs.StartTracesOp(context.Background())
+		err := t.next.ConsumeTraces(ctx, traces)
+		t.obs.EndTracesOp(ctx, metadata.Type.String(), n, err)
+		return err
+	})
+	t.telemetry.SampledSpans.Add(context.Background(), int64(spans))
+	t.sampler.Spent(spans - p.Spans)
+	if err != nil {
+		t.lost("refused")
+	}
+}
+
+// count brings the counters up to what sampling says.
+func (t *tracer) count() {
+	c := t.sampler.Counts()
+	if n := c.Away - t.told.Away; n > 0 {
+		t.telemetry.UnsampledSteps.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("reason", "budget")))
+	}
+	if n := c.Forgotten - t.told.Forgotten; n > 0 {
+		t.telemetry.ForgottenSteps.Add(context.Background(), int64(n))
+	}
+	t.told = c
+}
+
+// errNoTraces says that the receiver has no traces pipeline.
+var errNoTraces = errors.New("the receiver is in no traces pipeline")
+
+// demand has the steps of a request written, and returns what was taken once all of it is, or the context ends.
+func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error) {
+	request, picks, err := t.sampler.Ask(ask, time.Now(), nil)
+	if err != nil {
+		return sample.Got{}, err
+	}
+	for _, p := range picks {
+		t.put(p)
+	}
+	select {
+	case <-request.Done:
+	case <-ctx.Done():
+	case <-t.stop:
+	}
+	return t.sampler.End(request), nil
+}
+
+// traced is a final step as the traces have it.
+func (p *process) traced(d *deviceState, s *step.Step) trace.Step {
+	rank, ok := givenRank(s)
+	if !ok {
+		rank = p.rankOf(d)
+	}
+	if d.source == nil || d.source.Rank != rank {
+		r := &rankReport{info: p.info, rank: rank, device: int(d.id)}
+		resource := pcommon.NewMap()
+		rankResource(resource, r, r.runRank()+"/"+p.info["pid"])
+		d.source = trace.NewSource(p.info["run"], rank, p.session, p.info["mode"], resource)
+	}
+	seq, pairs := p.seq(s)
+	labels := p.labels(s)
+	return trace.Step{Step: s, Source: d.source, Seq: seq, Pairs: pairs, BatchBucket: labels.batch, KVBucket: labels.kv}
+}

@@ -1,0 +1,292 @@
+package kernhesreceiver
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"github.com/kernhes/kernhes/internal/fakeshim"
+	"github.com/kernhes/kernhes/internal/krec"
+	"github.com/kernhes/kernhes/internal/oracle"
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
+)
+
+// everything samples each step, with room for all.
+var everything = sample.Config{OneIn: 1, Slow: 1.5, Keep: 2 * time.Second, KeepBytes: 64 << 20, Spans: 1 << 40}
+
+// A tracingBench is a tracer with its consumer.
+type tracingBench struct {
+	*tracer
+	sink *consumertest.TracesSink
+	tel  *componenttest.Telemetry
+}
+
+func newTracingBench(tb testing.TB, cfg sample.Config, layout trace.Layout, next consumer.Traces) *tracingBench {
+	tb.Helper()
+	b := &tracingBench{sink: new(consumertest.TracesSink), tel: componenttest.NewTelemetry()}
+	tb.Cleanup(func() { require.NoError(tb, b.tel.Shutdown(context.WithoutCancel(tb.Context()))) })
+	set := receivertest.NewNopSettings(metadata.Type)
+	set.TelemetrySettings = b.tel.NewTelemetrySettings()
+	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
+		ReceiverID: set.ID, Transport: "unix", LongLivedCtx: true, ReceiverCreateSettings: set,
+	})
+	require.NoError(tb, err)
+	telemetry, err := metadata.NewTelemetry(set.TelemetrySettings)
+	require.NoError(tb, err)
+	if next == nil {
+		next = b.sink
+	}
+	b.tracer = newTracer(cfg, layout, "1.2.3", next, obs, telemetry)
+	return b
+}
+
+// number is the sum of a counter.
+func (b *tracingBench) number(t *testing.T, name string) int64 {
+	t.Helper()
+	var got metricdata.ResourceMetrics
+	require.NoError(t, b.tel.Reader.Collect(t.Context(), &got))
+	for _, s := range got.ScopeMetrics {
+		for _, m := range s.Metrics {
+			if m.Name == "otelcol_"+name {
+				return total(t, m)
+			}
+		}
+	}
+	return 0
+}
+
+// playTraced plays frames into a process whose steps the tracer is offered, and writes what is picked after each frame.
+func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) *process {
+	tb.Helper()
+	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
+	var p *process
+	for {
+		f, err := r.Next()
+		require.NoError(tb, err)
+		if f.Kind == wire.KindHello {
+			h, err := wire.ParseHello(f.Body)
+			require.NoError(tb, err)
+			p = newTestProcess(h)
+			p.set.lines = false
+			p.set.traces = b.tracer
+			continue
+		}
+		require.NoError(tb, p.frame(f))
+		if f.Kind == wire.KindBye {
+			p.end(false)
+			b.drain()
+			return p
+		}
+		b.drain()
+	}
+}
+
+// A tracedSpan is a span with its resource.
+type tracedSpan struct {
+	ptrace.Span
+	resource pcommon.Map
+}
+
+func (s tracedSpan) int(name string) int64 {
+	v, ok := s.Attributes().Get(name)
+	if !ok {
+		return -1
+	}
+	return v.Int()
+}
+
+func (s tracedSpan) text(name string) string {
+	v, ok := s.Attributes().Get(name)
+	if !ok {
+		return ""
+	}
+	return v.Str()
+}
+
+// spansOf are all spans by id, checked for doubles and for the size of their batches.
+func spansOf(t *testing.T, all []ptrace.Traces) map[string]tracedSpan {
+	t.Helper()
+	spans := map[string]tracedSpan{}
+	for _, traces := range all {
+		require.Less(t, (&ptrace.ProtoMarshaler{}).TracesSize(traces), 3<<20)
+		for _, r := range traces.ResourceSpans().All() {
+			for _, scope := range r.ScopeSpans().All() {
+				assert.Equal(t, metadata.ScopeName, scope.Scope().Name())
+				for _, s := range scope.Spans().All() {
+					id := key(s.TraceID(), s.SpanID())
+					require.NotContains(t, spans, id, "a span is doubled")
+					require.False(t, s.SpanID().IsEmpty())
+					spans[id] = tracedSpan{s, r.Resource().Attributes()}
+				}
+			}
+		}
+	}
+	return spans
+}
+
+func key(trace pcommon.TraceID, span pcommon.SpanID) string { return trace.String() + span.String() }
+
+// whole fails unless each span has its parent, and each parent reaches exactly from its first child to its last. It
+// returns the steps' spans and their leaves.
+func whole(t *testing.T, spans map[string]tracedSpan) (roots []tracedSpan, leaves map[string][]tracedSpan) {
+	t.Helper()
+	type extent struct{ start, end pcommon.Timestamp }
+	below := map[string]extent{}
+	leaves = map[string][]tracedSpan{}
+	for id, s := range spans {
+		if s.ParentSpanID().IsEmpty() {
+			roots = append(roots, s)
+			continue
+		}
+		up := key(s.TraceID(), s.ParentSpanID())
+		require.Contains(t, spans, up, "%s is an orphan", s.Name())
+		e, ok := below[up]
+		if !ok {
+			e = extent{s.StartTimestamp(), s.EndTimestamp()}
+		}
+		below[up] = extent{min(e.start, s.StartTimestamp()), max(e.end, s.EndTimestamp())}
+		if s.int(metadata.AttributeKernKernelPosition) < 0 {
+			continue
+		}
+		top := id
+		for !spans[top].ParentSpanID().IsEmpty() {
+			top = key(s.TraceID(), spans[top].ParentSpanID())
+		}
+		leaves[top] = append(leaves[top], s)
+	}
+	for id, s := range spans {
+		if e, ok := below[id]; ok {
+			require.Equal(t, extent{s.StartTimestamp(), s.EndTimestamp()}, e, "%s is not what its children are", s.Name())
+		} else {
+			require.GreaterOrEqual(t, s.int(metadata.AttributeKernKernelPosition), int64(0), "%s has no child and is no kernel", s.Name())
+		}
+	}
+	return roots, leaves
+}
+
+// kernelLines are what spans or the oracle say of a step's kernels, in order of start.
+func kernelLines(spans []tracedSpan) (lines []string) {
+	for _, s := range spans {
+		lines = append(lines, fmt.Sprint(s.StartTimestamp().AsTime().UnixNano(), s.EndTimestamp().AsTime().UnixNano(),
+			s.text(metadata.AttributeKernKernelSymbol), s.text(metadata.AttributeKernKernelClass),
+			s.text(metadata.AttributeKernKernelCall), s.int(metadata.AttributeKernKernelStream)))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func oracleLines(w *oracle.Work) map[string][]string {
+	lines := map[string][]string{}
+	for _, k := range w.Kernels {
+		if k.Step < 0 {
+			continue
+		}
+		class := "compute"
+		if k.Comm {
+			class = "comm"
+		}
+		lines[k.StepText] = append(lines[k.StepText], fmt.Sprint(k.Start, k.End, k.Name, class, k.Call, int64(k.Stream)))
+	}
+	for _, l := range lines {
+		slices.Sort(l)
+	}
+	return lines
+}
+
+func TestSpansEqualTheRecordings(t *testing.T) {
+	ids := map[string][]string{} // of traces by recording
+	for _, name := range recordingNames {
+		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
+		require.NoError(t, err)
+		want := oracleLines(oracle.Do(recording, oracle.NCCL))
+		rows := oracle.Do(recording, oracle.NCCL).Devices[0].Steps
+		for _, layout := range []trace.Layout{trace.Tree, trace.Flat} {
+			t.Run(name+"/"+string(layout), func(t *testing.T) {
+				frames := fakeshim.Frames(recording, fakeshim.Options{Deliver: fakeshim.Flush})
+				b := newTracingBench(t, everything, layout, nil)
+				b.playTraced(t, frames)
+				spans := spansOf(t, b.sink.AllTraces())
+				roots, leaves := whole(t, spans)
+				require.Len(t, roots, len(rows))
+				assert.EqualValues(t, len(spans), b.number(t, "kernhes_sampled_spans"))
+				assert.EqualValues(t, len(rows), b.number(t, "kernhes_sampled_steps"))
+
+				byText := map[string]oracle.Row{}
+				for _, row := range rows {
+					byText[row.Text] = row
+				}
+				for _, root := range roots {
+					text := textOf(root)
+					row, ok := byText[text]
+					require.True(t, ok, "no step %q was recorded", text)
+					delete(byText, text)
+					assert.Equal(t, "step "+strings.TrimPrefix(strings.Fields(text)[0], "step:"), root.Name())
+					got := []int64{
+						root.StartTimestamp().AsTime().UnixNano(), root.EndTimestamp().AsTime().UnixNano(),
+						root.int(metadata.AttributeKernStepKernels), root.int(metadata.AttributeKernStepComputeNs),
+						root.int(metadata.AttributeKernStepCommNs), root.int(metadata.AttributeKernStepOverlapNs),
+						root.int(metadata.AttributeKernStepForeignComputeNs),
+					}
+					require.Equal(t, []int64{row.First, row.Last, int64(row.Kernels), row.Compute, row.Comm, row.Overlap, row.Foreign}, got, text)
+					require.Equal(t, want[text], kernelLines(leaves[key(root.TraceID(), root.SpanID())]), text)
+				}
+				assert.Empty(t, byText)
+				kernels := 0
+				for _, l := range leaves {
+					kernels += len(l)
+				}
+				if layout == trace.Flat {
+					assert.Len(t, spans, len(roots)+kernels)
+				} else {
+					assert.Greater(t, len(spans), len(roots)+kernels)
+				}
+				ids[name] = nil
+				for _, root := range roots {
+					ids[name] = append(ids[name], root.TraceID().String())
+				}
+				slices.Sort(ids[name])
+
+				again := newTracingBench(t, everything, layout, nil)
+				again.playTraced(t, fakeshim.Frames(recording, fakeshim.Options{Deliver: fakeshim.Flush, Reorder: 7}))
+				second := spansOf(t, again.sink.AllTraces())
+				require.Len(t, second, len(spans), "a second run makes the same spans")
+				for id, s := range spans {
+					require.Contains(t, second, id)
+					assert.Equal(t, s.StartTimestamp(), second[id].StartTimestamp())
+					assert.Equal(t, s.Name(), second[id].Name())
+				}
+			})
+		}
+	}
+	assert.Equal(t, ids["tp2.rank0"], ids["tp2.rank1"], "both ranks of a step are one trace")
+	assert.Len(t, slices.Compact(ids["tp2.rank0"]), len(ids["tp2.rank0"]), "each step is a trace of its own")
+}
+
+// textOf is the range's text as the recordings have it.
+func textOf(root tracedSpan) string {
+	text := fmt.Sprintf("step:%s seq=%d,%s", root.text(metadata.AttributeKernStepProgram), root.int(metadata.AttributeKernStepSeq),
+		root.text(metadata.AttributeKernStepVars))
+	if kv := root.int(metadata.AttributeKernStepKv); kv > 0 {
+		text += fmt.Sprintf(",kv=%d", kv)
+	}
+	return text
+}
