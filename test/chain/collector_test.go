@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +39,6 @@ const configuration = `
 receivers:
   kernhes:
     endpoint: "unix://%s"
-    collection_interval: 1h # what is exported, is exported at bye
 %s
 exporters:
   prometheus:
@@ -71,6 +71,9 @@ func prepare(t testing.TB, options ...string) *collector {
 	c.metrics, c.own = "http://"+address+"/metrics", "http://"+own+"/metrics"
 	_, port, err := net.SplitHostPort(own)
 	require.NoError(t, err)
+	if !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "collection_interval:") }) {
+		options = append(options, "collection_interval: 1h") // what is exported, is exported at bye
+	}
 	keys := ""
 	for _, o := range options {
 		keys += "    " + strings.ReplaceAll(o, "DIR", dir) + "\n"
@@ -173,7 +176,11 @@ lines:
 // eventually waits until something holds.
 func (c *collector) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	require.Eventually(c.t, holds, patience, 20*time.Millisecond, what)
+	for until := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(until) {
+			c.t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
 }
 
 // tail is the last n lines of text.

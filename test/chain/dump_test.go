@@ -101,6 +101,9 @@ func (c *collector) read(t testing.TB) dumped {
 	require.NoError(t, err)
 	var d dumped
 	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // being written, or torn by a kill
+		}
 		var kind struct{ Kind string }
 		require.NoError(t, json.Unmarshal(line, &kind), "%s", line)
 		switch kind.Kind {
