@@ -3,11 +3,7 @@ package classify
 
 import (
 	_ "embed"
-	"fmt"
 	"regexp"
-	"strings"
-
-	"github.com/ianlancetaylor/demangle"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
@@ -19,47 +15,29 @@ var builtin string
 type Rule struct {
 	Class span.Class
 	Fused bool // communicates and computes: counts as comm
+	Whole bool // Match is of the whole name, not of its path
 	Match *regexp.Regexp
 	Fits  []string // names that it must fit
 	Not   []string // look-alikes that it must not
 }
 
-// Rules are tried from the top.
-type Rules []Rule
+// fits reports whether the rule fits a name.
+func (r *Rule) fits(whole, path string) bool {
+	if r.Whole {
+		return r.Match.MatchString(whole)
+	}
+	return r.Match.MatchString(path)
+}
+
+// Rules are a table of rules, tried from the top. It does not change: sessions share it.
+type Rules struct {
+	// Version is the number in the table's line "# version: N"; rules over others have both: "mine+2".
+	Version string
+	List    []Rule
+}
 
 // Builtin are the rules that ship with kernhes.
 var Builtin = must(Parse(builtin))
-
-// Parse reads a table of rules: tab-separated class (comm, fused, compute), expression, names that
-// fit and look-alikes, the names separated by spaces; lines that begin with # are comments.
-func Parse(table string) (Rules, error) {
-	var rules Rules
-	for i, line := range strings.Split(table, "\n") {
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		f := strings.Split(line, "\t")
-		if len(f) != 4 {
-			return nil, fmt.Errorf("rule in line %d: %d columns, want 4", i+1, len(f))
-		}
-		r := Rule{Fits: strings.Fields(f[2]), Not: strings.Fields(f[3])}
-		switch f[0] {
-		case "comm":
-			r.Class = span.Comm
-		case "fused":
-			r.Class, r.Fused = span.Comm, true
-		case "compute":
-		default:
-			return nil, fmt.Errorf("rule in line %d: class %q, want comm, fused or compute", i+1, f[0])
-		}
-		var err error
-		if r.Match, err = regexp.Compile(f[1]); err != nil {
-			return nil, fmt.Errorf("rule in line %d: %w", i+1, err)
-		}
-		rules = append(rules, r)
-	}
-	return rules, nil
-}
 
 func must(r Rules, err error) Rules {
 	if err != nil {
@@ -68,55 +46,33 @@ func must(r Rules, err error) Rules {
 	return r
 }
 
-// Class is the class of a kernel's name, mangled or not, and whether it is fused: communicates and
-// computes, and counts as comm.
+// Over is rules with those of base below them: what rules say nothing of, base decides.
+func (rules Rules) Over(base Rules) Rules {
+	list := append(append([]Rule(nil), rules.List...), base.List...)
+	return Rules{Version: rules.Version + "+" + base.Version, List: list}
+}
+
+// Look is the class of a kernel's name, mangled or not, and whether it is fused: communicates and computes, and counts
+// as comm. Ruled is false if no rule fits: then it is compute by default.
+func (rules Rules) Look(name string) (class span.Class, fused, ruled bool) {
+	whole := Whole(name)
+	path := pathOf(whole)
+	for i := range rules.List {
+		if r := &rules.List[i]; r.fits(whole, path) {
+			return r.Class, r.Fused, true
+		}
+	}
+	return span.Compute, false, false
+}
+
+// Class is Look without whether a rule fitted.
 func (rules Rules) Class(name string) (class span.Class, fused bool) {
-	path := Path(name)
-	for i := range rules {
-		if rules[i].Match.MatchString(path) {
-			return rules[i].Class, rules[i].Fused
-		}
-	}
-	return span.Compute, false
+	class, fused, _ = rules.Look(name)
+	return class, fused
 }
 
-// Fused reports whether the kernel of a name, mangled or not, communicates and computes.
+// Fused reports whether the kernel of a name communicates and computes.
 func (rules Rules) Fused(name string) bool {
-	path := Path(name)
-	for i := range rules {
-		if rules[i].Match.MatchString(path) {
-			return rules[i].Fused
-		}
-	}
-	return false
-}
-
-// Path is the qualified name of a kernel without return type, template arguments and parameters.
-func Path(name string) string {
-	if strings.HasPrefix(name, "_Z") {
-		name = demangle.Filter(name, demangle.NoParams, demangle.MaxLength(13))
-	}
-	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")
-	var b strings.Builder
-	depth := 0
-	for _, c := range name {
-		switch {
-		case c == '<':
-			depth++
-		case c == '>' && depth > 0:
-			depth--
-		case depth > 0:
-		case c == '(':
-			return last(b.String())
-		default:
-			b.WriteRune(c)
-		}
-	}
-	return last(b.String())
-}
-
-// last is what stands after the return type.
-func last(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, ' ')+1:]
+	_, fused, _ := rules.Look(name)
+	return fused
 }

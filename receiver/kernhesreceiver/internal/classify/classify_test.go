@@ -1,53 +1,108 @@
 package classify
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
 
+// word is the class of a name, as tables write it.
+func word(name string) string { return Word(Builtin.Class(name)) }
+
 func TestEveryRuleFitsItsNames(t *testing.T) {
-	if len(Builtin) == 0 {
-		t.Fatal("no rules")
+	if len(Builtin.List) == 0 || Builtin.Version != "2" {
+		t.Fatalf("%d rules of version %q", len(Builtin.List), Builtin.Version)
 	}
-	for _, r := range Builtin {
+	for _, r := range Builtin.List {
 		if len(r.Fits) == 0 || len(r.Not) == 0 {
 			t.Errorf("%s: wants names that fit and look-alikes that do not", r.Match)
 		}
-		for _, name := range r.Fits {
-			if !r.Match.MatchString(Path(name)) {
-				t.Errorf("%s does not fit %q", r.Match, name)
-			}
+		for _, name := range r.Fits { // that it fits was checked by Parse
 			if class, fused := Builtin.Class(name); class != r.Class || fused != r.Fused {
-				t.Errorf("%q: a rule above %s gives it another class", name, r.Match)
-			}
-		}
-		for _, name := range r.Not {
-			if r.Match.MatchString(Path(name)) {
-				t.Errorf("%s fits the look-alike %q", r.Match, name)
+				t.Errorf("%q: a rule above %s makes it %s", name, r.Match, word(name))
 			}
 		}
 	}
 }
 
+// Names of real kernels, from traces and sources of many projects, each with its class.
+func TestRealNames(t *testing.T) {
+	body, err := os.ReadFile(filepath.Join("testdata", "kernel_names.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(body)), "\n")[1:]
+	if len(lines) < 150 {
+		t.Fatalf("%d names", len(lines))
+	}
+	for _, line := range lines {
+		f := strings.Split(line, "\t")
+		if got := word(f[0]); got != f[1] {
+			t.Errorf("%s: %s, want %s", f[0], got, f[1])
+		}
+		if plain := Path(f[0]); plain == f[0] && f[1] != "memcpy" && !strings.HasPrefix(plain, "_Z") {
+			if got := word(mangle(plain)); got != f[1] {
+				t.Errorf("%s: %s, want %s", mangle(plain), got, f[1])
+			}
+		}
+	}
+}
+
+// mangle is a path as the name of a function without parameters.
+func mangle(path string) string {
+	parts := strings.Split(path, "::")
+	var b strings.Builder
+	b.WriteString("_Z")
+	if len(parts) > 1 {
+		b.WriteString("N")
+	}
+	for _, part := range parts {
+		b.WriteString(itoa(len(part)) + part)
+	}
+	if len(parts) > 1 {
+		b.WriteString("E")
+	}
+	return b.String() + "v"
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + itoa(n%10)
+}
+
 func TestClass(t *testing.T) {
-	check := func(name string, want span.Class) {
+	check := func(name, want string) {
 		t.Helper()
-		if got, _ := Builtin.Class(name); got != want {
-			t.Errorf("Class(%q) = %s, want %s", name, got, want)
+		if got := word(name); got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
 		}
 	}
 	// As recorded on H200s.
-	check("_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE", span.Comm)
-	check("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_NNT", span.Compute)
-	check("_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb", span.Compute)
-	// Names as demanglers print them.
-	check("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", span.Comm)
-	check("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)", span.Comm)
-	check("void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>(c10::BFloat16**)", span.Comm)
-	check("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, allreduce_op> >(float)", span.Compute)
-	check("void splitKreduce_kernel<float, float>(cublasSplitKParams<float>)", span.Compute)
-	check("", span.Compute)
+	check("_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE", "comm")
+	check("nvjet_sm90_tst_192x128_64x5_1x2_h_bz_coopB_NNT", "compute")
+	check("_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb", "compute")
+	// Mangled, also cut short on the way.
+	check("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EEEvPNS_8RankDataE", "comm")
+	check("_ZN4vllm26cross_device_reduce_1stageI13__nv_bflo", "comm")
+	check("_ZN7deep_ep12internode_ll8dispatchILb1ELi3ELi10ELi7168EEEvPvPfPiPl", "comm")
+	check("_ZN10flashinfer23trtllm_allreduce_fusion39allreduce_fusion_kernel_oneshot_lamportILNS0_22AllReduceFusionPatternE1E13__nv_bfloat16Li8ELb0ELb0EEEvNS0_21AllReduceFusionParamsIT0_EE", "fused")
+	// Template arguments and parameters say nothing of what a kernel is.
+	check("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, allreduce_op> >(float)", "compute")
+	check("void copy_kernel<int>(deep_ep::internode::dispatch, nccl::ncclDevKernel_)", "compute")
+	// Local work under the names of exchanges.
+	check("void moe::dispatch_tokens_local<4>(int*)", "compute")
+	check("moe_combine_weighted_sum_kernel", "compute")
+	check("void cub::DeviceReduceKernel<float>(float*)", "compute")
+	check("reduce_scatterer", "compute")
+	check("jit_fused_softmax_warp_all_reduce", "compute")
+	check("", "compute")
+	check("\xff\xfe", "compute")
+	check(strings.Repeat("<", 5000), "compute")
 }
 
 func TestPath(t *testing.T) {
@@ -59,17 +114,73 @@ func TestPath(t *testing.T) {
 	}
 	check("void a::b<int, c<(d)1> >(e<f>)", "a::b")
 	check("_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EEEvPNS_8RankDataE", "vllm::cross_device_reduce_1stage")
+	check("_ZN12_GLOBAL__N_119two_shot_all_reduceI", "two_shot_all_reduce")
+	check("_ZN4vllm26cross_dev", "vllm::cross_dev")
+	check("_Z99999999999999999999short", "short")
 	check("_Zbroken", "_Zbroken")
 	check("plain", "plain")
 	check("unbalanced<<<", "unbalanced")
 }
 
-func TestParseSaysWhere(t *testing.T) {
-	for _, table := range []string{"comm\tx", "gemm\tx\ty\tz", "comm\t(\ty\tz"} {
-		if _, err := Parse("# fine\n" + table); err == nil {
-			t.Errorf("Parse(%q) took it", table)
-		} else if got := err.Error(); got[:14] != "rule in line 2" {
-			t.Errorf("Parse(%q): %q does not say where", table, got)
+func TestTableOfTheUser(t *testing.T) {
+	mine, err := Parse("# version: mine\r\n\ncompute\tpath\t^allreduce_kernel$\tallreduce_kernel\tallreduce_kernel_2\ncomm\twhole\tmy<\tvoid my<int>()\nspin\tpath\t^wait$\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := mine.Over(Builtin)
+	check := func(name string, want span.Class, ruled bool) {
+		t.Helper()
+		if class, _, r := rules.Look(name); class != want || r != ruled {
+			t.Errorf("%q is %s (ruled: %v), want %s", name, class, r, want)
 		}
 	}
+	check("allreduce_kernel", span.Compute, true)
+	check("allreduce_kernel_2", span.Comm, true)
+	check("void my<int>()", span.Comm, true)
+	check("wait", span.Spin, true)
+	check("gemm", span.Compute, false)
+	if rules.Version != "mine+2" || len(Builtin.List) >= len(rules.List) {
+		t.Errorf("version %q of %d rules", rules.Version, len(rules.List))
+	}
+}
+
+func TestParseSaysWhere(t *testing.T) {
+	check := func(line, want string) {
+		t.Helper()
+		_, err := Parse("# fine\n" + line)
+		if err == nil || !strings.HasPrefix(err.Error(), "rule in line 2: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want rule in line 2: … %s", line, err, want)
+		}
+	}
+	check("comm\tpath", "2 columns")
+	check("comm\tpath\tx\tx\ty\tz", "6 columns")
+	check("gemm\tpath\tx", `class "gemm"`)
+	check("comm\tname\tx", `"name", want path or whole`)
+	check("comm\tpath\t", "expression is empty")
+	check("comm\tpath\t(", "error parsing regexp")
+	check("comm\tpath\tx\ty", `does not fit "y"`)
+	check("comm\tpath\tx\tx\tyxy", `fits the look-alike "yxy"`)
+	if _, err := Parse(strings.Repeat("comm\tpath\tx\n", 2000)); err == nil || !strings.Contains(err.Error(), "line 1001: more than 1000") {
+		t.Errorf("2,000 rules: %v", err)
+	}
+	if _, err := Parse(strings.Repeat("#", 2<<20)); err == nil {
+		t.Error("a table of 2 MiB was taken")
+	}
+}
+
+// Whatever is taken as a table classes whatever it is given.
+func FuzzTable(f *testing.F) {
+	f.Add("comm\tpath\t(^|::)x\tx\ty", "_ZN4vllm1xEv")
+	f.Add("# version: 7\nspin\twhole\thold\n", "void hold<int>()")
+	f.Fuzz(func(t *testing.T, table, name string) {
+		rules, err := Parse(table)
+		if err != nil {
+			return
+		}
+		over := rules.Over(Builtin)
+		class, fused, ruled := over.Look(name)
+		if fused && class != span.Comm || !ruled && class != span.Compute {
+			t.Errorf("%q is %s, fused %v, ruled %v", name, class, fused, ruled)
+		}
+	})
 }

@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// Whole is a kernel's name as a person reads it: demangled if it was mangled. Of one that was cut short, and cannot be
+// demangled for that, it is the path.
+func Whole(name string) string {
+	if !strings.HasPrefix(name, "_Z") {
+		return name
+	}
+	if s, err := demangle.ToString(name, demangle.MaxLength(13)); err == nil { // 2^13 bytes: twice what the wire carries
+		return s
+	}
+	return nested(name)
+}
+
+// Path is the qualified name of a kernel without return type, template arguments and parameters.
+func Path(name string) string { return pathOf(Whole(name)) }
+
+func pathOf(name string) string {
+	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")
+	var b strings.Builder
+	depth := 0
+	for _, c := range name {
+		switch {
+		case c == '<':
+			depth++
+		case c == '>' && depth > 0:
+			depth--
+		case depth > 0:
+		case c == '(':
+			return last(b.String())
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return last(b.String())
+}
+
+// last is what stands after the return type.
+func last(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, ' ')+1:]
+}
+
+// nested reads the identifiers at the head of a mangled name, which stand there with their lengths before them
+// (_ZN4vllm26cross_device_reduce_1stageI…, Itanium C++ ABI 5.1.2), and joins them to a path.
+func nested(name string) string {
+	rest := strings.TrimPrefix(name, "_Z")
+	rest = strings.TrimPrefix(rest, "N")
+	rest = strings.TrimLeft(rest, "rVKL") // qualifiers, internal linkage
+	var parts []string
+	for rest != "" && '1' <= rest[0] && rest[0] <= '9' {
+		n := 0
+		for rest != "" && '0' <= rest[0] && rest[0] <= '9' {
+			n, rest = min(10*n+int(rest[0]-'0'), len(name)), rest[1:]
+		}
+		n = min(n, len(rest)) // it was cut within the identifier
+		if part := rest[:n]; !strings.HasPrefix(part, "_GLOBAL__N") {
+			parts = append(parts, part)
+		}
+		rest = strings.TrimPrefix(rest[n:], "L")
+	}
+	if parts == nil {
+		return name
+	}
+	return strings.Join(parts, "::")
+}
