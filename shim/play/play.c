@@ -155,10 +155,10 @@ static void read_faults(void) {
 
 // finish lets all that was launched end, and waits until the client has every record of it; as long as it gets some.
 static void finish(void) {
+  if (*stopping) return; // the clock stands: what the file launches later never runs, what runs now never ends
   uint64_t end = rec->last + (uint64_t)time_shift + 1;
   clock_until(end, stopping);
-  clock_release(*stopping ? 0 : end);
-  if (*stopping) return; // what has not ended never ends: the exit's forced flush tells
+  clock_release(end);
   uint64_t left = UINT64_MAX, since = monotonic_now();
   for (uint64_t now; (now = cupti->pending()) && !*stopping; pause_ns(1000000)) {
     if (now != left) left = now, since = monotonic_now();

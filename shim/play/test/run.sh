@@ -89,9 +89,10 @@ ran=$((ran + 1))
 CLIENT_OUT=$got timeout 120 "$bin/kernhes-play" --loop --speed recorded "$file" > "$said" 2>&1 &
 parent=$!
 until player=$(pgrep -P $parent) && grep -qs mock-cupti /proc/"$player"/task/*/comm; do sleep 0.1; done
+sleep 1 # some of the play; how much does not matter
 kill "$player"
 wait $parent || fail "SIGTERM: exit $?"
-grep -q launches "$said" || fail "SIGTERM: no last words"
+holds SIGTERM unlaunched=0
 
 play made 0 A= "$made"
 holds made kernels=42 copies=3 launches=43 exits=43 captured=1 created=3 cloned=1 execs=1 pushes=4 pops=3 domains=2 registered=2 \
