@@ -1,6 +1,11 @@
 package parquet
 
-import "github.com/kernhes/kernhes/internal/chunk"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+)
 
 // A buffer holds the values of one column of the row group that is being made.
 type buffer struct {
@@ -10,13 +15,13 @@ type buffer struct {
 	present []uint8 // of a column that may be null: 1 for each value that is not
 	values  []value // the dictionary, in order of first use
 	known   map[value]int32
-	bytes   int // of values' texts
+	count   map[int64]int32 // where numbers get a dictionary
 }
 
 func newBuffers(columns []Column) []buffer {
 	buffers := make([]buffer, len(columns))
 	for i := range buffers {
-		buffers[i] = buffer{column: columns[i], known: map[value]int32{}}
+		buffers[i] = buffer{column: columns[i], known: map[value]int32{}, count: map[int64]int32{}}
 	}
 	return buffers
 }
@@ -24,8 +29,9 @@ func newBuffers(columns []Column) []buffer {
 func (b *buffer) reset() {
 	b.indexes, b.numbers, b.present = b.indexes[:0], b.numbers[:0], b.present[:0]
 	clear(b.values) // texts are their chunks'
-	b.values, b.bytes = b.values[:0], 0
+	b.values = b.values[:0]
 	clear(b.known)
+	clear(b.count)
 }
 
 // index is the place of a value in the dictionary.
@@ -38,7 +44,6 @@ func (b *buffer) index(v value) int32 {
 		i = int32(len(b.values))
 		b.known[v] = i
 		b.values = append(b.values, v)
-		b.bytes += len(v.text)
 	}
 	return i
 }
@@ -53,7 +58,7 @@ func (b *buffer) repeat(v value, n int) {
 	if v.null {
 		return
 	}
-	if b.column.Encoding == Delta || b.column.Encoding == Split {
+	if b.column.Encoding == Delta || b.column.Encoding == Repeats {
 		for range n {
 			b.numbers = append(b.numbers, v.num)
 		}
@@ -63,6 +68,30 @@ func (b *buffer) repeat(v value, n int) {
 	for range n {
 		b.indexes = append(b.indexes, i)
 	}
+}
+
+// repeats makes a dictionary of numbers, the most frequent first, and reports whether that was worth it: an entry takes 8
+// bytes, what it saves is half a byte a row.
+func (b *buffer) repeats() bool {
+	most := max(256, len(b.numbers)/16)
+	for _, v := range b.numbers {
+		if b.count[v]++; len(b.count) > most {
+			return false
+		}
+	}
+	for v := range b.count {
+		b.values = append(b.values, value{num: v})
+	}
+	slices.SortFunc(b.values, func(x, y value) int {
+		return cmp.Or(cmp.Compare(b.count[y.num], b.count[x.num]), cmp.Compare(x.num, y.num))
+	})
+	for i, v := range b.values {
+		b.count[v.num] = int32(i)
+	}
+	for _, v := range b.numbers {
+		b.indexes = append(b.indexes, b.count[v])
+	}
+	return true
 }
 
 func flag(set bool) uint8 {

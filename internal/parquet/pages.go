@@ -7,7 +7,6 @@ import (
 
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
-	"github.com/parquet-go/parquet-go/encoding/bytestreamsplit"
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -21,6 +20,8 @@ var (
 	le      = binary.LittleEndian
 	compact thrift.CompactProtocol
 )
+
+var encodings = map[Encoding]format.Encoding{Dictionary: format.RLEDictionary, Delta: format.DeltaBinaryPacked, Bits: format.Plain}
 
 // An encoder makes pages of buffers. It is where pages that were encoded before can come in: a column's pages are bytes,
 // and need not agree with other columns' on where they are cut.
@@ -79,9 +80,16 @@ func (e *encoder) chunk(b []byte, buf *buffer, rows int) ([]byte, format.ColumnC
 	meta := format.ColumnMetaData{
 		Type: physical[c.Type], PathInSchema: []string{c.Name}, Codec: e.codec, NumValues: int64(rows), Statistics: statistics(buf, rows),
 	}
-	encoding := map[Encoding]format.Encoding{Dictionary: format.RLEDictionary, Delta: format.DeltaBinaryPacked, Split: format.ByteStreamSplit, Bits: format.Plain}[c.Encoding]
+	how := c.Encoding
+	if how == Repeats {
+		if how = Delta; buf.repeats() {
+			how = Dictionary
+		}
+	}
+	encoding := encodings[how]
+	dense := c.Encoding == Delta || c.Encoding == Repeats
 	meta.Encoding = append(meta.Encoding, encoding, format.RLE)
-	if c.Encoding == Dictionary {
+	if how == Dictionary {
 		meta.Encoding = append(meta.Encoding, format.Plain)
 		meta.DictionaryPageOffset = int64(len(b))
 		e.plain = appendDictionary(e.plain[:0], buf)
@@ -107,14 +115,14 @@ func (e *encoder) chunk(b []byte, buf *buffer, rows int) ([]byte, format.ColumnC
 				return nil, format.ColumnChunk{}, err
 			}
 		}
-		if err := e.values(buf, at, at+size); err != nil {
+		if err := e.values(buf, how, at, at+size); err != nil {
 			return nil, format.ColumnChunk{}, fmt.Errorf("column %s: %w", c.Name, err)
 		}
 		at += size
 		var err error
 		if b, err = e.page(b, &meta, format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(format.DataPageHeader{
 			NumValues: int32(n), Encoding: encoding, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE,
-		})}, c.Encoding == Delta || c.Encoding == Split); err != nil {
+		})}, dense); err != nil {
 			return nil, format.ColumnChunk{}, err
 		}
 	}
@@ -146,16 +154,13 @@ func (e *encoder) definitions(present []uint8) (err error) {
 }
 
 // values appends the values from lo to hi of a column as its encoding wants them.
-func (e *encoder) values(buf *buffer, lo, hi int) (err error) {
-	switch buf.column.Encoding {
+func (e *encoder) values(buf *buffer, how Encoding, lo, hi int) (err error) {
+	switch how {
 	case Dictionary:
 		var d rle.DictionaryEncoding
 		e.narrow, err = d.EncodeInt32(e.narrow[:0], buf.indexes[lo:hi])
 	case Delta:
 		var d delta.BinaryPackedEncoding
-		e.narrow, err = d.EncodeInt64(e.narrow[:0], buf.numbers[lo:hi])
-	case Split:
-		var d bytestreamsplit.Encoding
 		e.narrow, err = d.EncodeInt64(e.narrow[:0], buf.numbers[lo:hi])
 	case Bits:
 		e.narrow = appendBits(e.narrow[:0], buf.indexes[lo:hi])
