@@ -182,6 +182,15 @@ func TestAnyNumbersComeBack(t *testing.T) {
 	require.Equal(t, copies, chunks[0].Copies)
 }
 
+// TestSmallestPositionsComeBack packs positions that take a byte a column, which is the least.
+func TestSmallestPositionsComeBack(t *testing.T) {
+	const n = 40
+	s := chunk.Step{Shape: &chunk.Shape{Positions: make([]chunk.Position, n)}, Launches: make([]chunk.Launch, 1),
+		Starts: make([]uint64, n), Durs: make([]uint64, n)}
+	chunks, _ := pack(t, chunk.Identity{}, []chunk.Step{s}, nil)
+	require.Equal(t, []chunk.Step{s}, whole(t, chunks))
+}
+
 func TestCountsAndIdentityFollowTheRank(t *testing.T) {
 	var chunks []*chunk.Chunk
 	p := chunk.NewPacker(chunk.Identity{Run: "a"}, func(s *chunk.Sealed) {

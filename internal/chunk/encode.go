@@ -19,7 +19,7 @@ const (
 	MaxCounts     = 256  // counts of a chunk
 	MaxSteps      = 4096 // steps of a chunk: a windowful is 64
 	maxCountName  = 64   // bytes
-	positionBytes = 14   // of a position: one for each column, at least
+	positionBytes = 13   // of a position: one for each column, at least
 	kernelBytes   = 2    // of a kernel's start and duration, at least
 	launchBytes   = 2    // of a launch, at least
 	maxCopy       = 80   // of a copy, at most
