@@ -21,6 +21,9 @@ type command struct {
 
 var commands = []command{
 	{"table", "print where the time of each rank went, from a collector's Prometheus endpoint", table},
+	{"classify", "print the classes of kernel names read from standard input", func(args []string, out io.Writer) error {
+		return classify(args, os.Stdin, out)
+	}},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err

@@ -21,6 +21,7 @@ var layers = map[string][]string{
 	"metadata": {},
 	"classify": {"span"},
 	"manifest": {"span", "classify"},
+	"reload":   {},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},
 	"step":     {"wire", "span", "cupti", "ranges"},
