@@ -123,9 +123,9 @@ func (s tracedSpan) text(name string) string {
 }
 
 // spansOf are all spans by id, checked for doubles and for the size of their batches.
-func spansOf(t *testing.T, all []ptrace.Traces) map[string]tracedSpan {
+func spansOf(t *testing.T, all []ptrace.Traces) map[spanKey]tracedSpan {
 	t.Helper()
-	spans := map[string]tracedSpan{}
+	spans := map[spanKey]tracedSpan{}
 	for _, traces := range all {
 		require.Less(t, (&ptrace.ProtoMarshaler{}).TracesSize(traces), 3<<20)
 		for _, r := range traces.ResourceSpans().All() {
@@ -133,8 +133,9 @@ func spansOf(t *testing.T, all []ptrace.Traces) map[string]tracedSpan {
 				assert.Equal(t, metadata.ScopeName, scope.Scope().Name())
 				for _, s := range scope.Spans().All() {
 					id := key(s.TraceID(), s.SpanID())
-					require.NotContains(t, spans, id, "a span is doubled")
-					require.False(t, s.SpanID().IsEmpty())
+					if _, ok := spans[id]; ok || s.SpanID().IsEmpty() {
+						t.Fatalf("span %v of %s is doubled, or has no id", id, s.Name())
+					}
 					spans[id] = tracedSpan{s, r.Resource().Attributes()}
 				}
 			}
@@ -143,22 +144,30 @@ func spansOf(t *testing.T, all []ptrace.Traces) map[string]tracedSpan {
 	return spans
 }
 
-func key(trace pcommon.TraceID, span pcommon.SpanID) string { return trace.String() + span.String() }
+// A spanKey names a span.
+type spanKey struct {
+	trace pcommon.TraceID
+	span  pcommon.SpanID
+}
+
+func key(trace pcommon.TraceID, span pcommon.SpanID) spanKey { return spanKey{trace, span} }
 
 // whole fails unless each span has its parent, and each parent reaches exactly from its first child to its last. It
 // returns the steps' spans and their leaves.
-func whole(t *testing.T, spans map[string]tracedSpan) (roots []tracedSpan, leaves map[string][]tracedSpan) {
+func whole(t *testing.T, spans map[spanKey]tracedSpan) (roots []tracedSpan, leaves map[spanKey][]tracedSpan) {
 	t.Helper()
 	type extent struct{ start, end pcommon.Timestamp }
-	below := map[string]extent{}
-	leaves = map[string][]tracedSpan{}
+	below := map[spanKey]extent{}
+	leaves = map[spanKey][]tracedSpan{}
 	for id, s := range spans {
 		if s.ParentSpanID().IsEmpty() {
 			roots = append(roots, s)
 			continue
 		}
 		up := key(s.TraceID(), s.ParentSpanID())
-		require.Contains(t, spans, up, "%s is an orphan", s.Name())
+		if _, ok := spans[up]; !ok {
+			t.Fatalf("%s is an orphan", s.Name())
+		}
 		e, ok := below[up]
 		if !ok {
 			e = extent{s.StartTimestamp(), s.EndTimestamp()}
@@ -174,10 +183,10 @@ func whole(t *testing.T, spans map[string]tracedSpan) (roots []tracedSpan, leave
 		leaves[top] = append(leaves[top], s)
 	}
 	for id, s := range spans {
-		if e, ok := below[id]; ok {
-			require.Equal(t, extent{s.StartTimestamp(), s.EndTimestamp()}, e, "%s is not what its children are", s.Name())
-		} else {
-			require.GreaterOrEqual(t, s.int(metadata.AttributeKernKernelPosition), int64(0), "%s has no child and is no kernel", s.Name())
+		if e, ok := below[id]; ok && e != (extent{s.StartTimestamp(), s.EndTimestamp()}) {
+			t.Fatalf("%s is not what its children are: %v", s.Name(), e)
+		} else if !ok && s.int(metadata.AttributeKernKernelPosition) < 0 {
+			t.Fatalf("%s has no child and is no kernel", s.Name())
 		}
 	}
 	return roots, leaves
@@ -220,10 +229,12 @@ func TestSpansEqualTheRecordings(t *testing.T) {
 		want := oracleLines(oracle.Do(recording, oracle.NCCL))
 		rows := oracle.Do(recording, oracle.NCCL).Devices[0].Steps
 		for _, layout := range []trace.Layout{trace.Tree, trace.Flat} {
+			if layout == trace.Flat && name != "tp2.rank0" {
+				continue // one is enough
+			}
 			t.Run(name+"/"+string(layout), func(t *testing.T) {
-				frames := fakeshim.Frames(recording, fakeshim.Options{Deliver: fakeshim.Flush})
 				b := newTracingBench(t, everything, layout, nil)
-				b.playTraced(t, frames)
+				b.playTraced(t, fakeshim.Frames(recording, fakeshim.Options{}))
 				spans := spansOf(t, b.sink.AllTraces())
 				roots, leaves := whole(t, spans)
 				require.Len(t, roots, len(rows))
@@ -270,9 +281,9 @@ func TestSpansEqualTheRecordings(t *testing.T) {
 				second := spansOf(t, again.sink.AllTraces())
 				require.Len(t, second, len(spans), "a second run makes the same spans")
 				for id, s := range spans {
-					require.Contains(t, second, id)
-					assert.Equal(t, s.StartTimestamp(), second[id].StartTimestamp())
-					assert.Equal(t, s.Name(), second[id].Name())
+					if o, ok := second[id]; !ok || o.StartTimestamp() != s.StartTimestamp() || o.Name() != s.Name() {
+						t.Fatalf("%s is not there again, or another", s.Name())
+					}
 				}
 			})
 		}
