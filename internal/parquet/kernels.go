@@ -141,12 +141,12 @@ func (k *kernelRows) place(buffers []buffer, s *chunk.Shape) placed {
 	if ok {
 		return p
 	}
-	p = make(placed, len(kernelColumns))
+	p, demangled := make(placed, len(kernelColumns)), k.names.demangled
 	for i := range kernelColumns {
 		if of := kernelColumns[i].ofShape; of != nil {
 			p[i] = make([]int32, len(s.Positions))
 			for j := range s.Positions {
-				p[i][j] = buffers[i].index(of(&s.Positions[j], k.names.demangled))
+				p[i][j] = buffers[i].index(of(&s.Positions[j], demangled))
 			}
 		}
 	}
