@@ -67,6 +67,7 @@ type processSettings struct {
 	calls       []string
 	buckets     buckets
 	maxSeries   int
+	maxBytes    int
 	lines       bool // the dump wants steps
 	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
@@ -79,7 +80,7 @@ type processSettings struct {
 func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
-		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, lines: cfg.Dump != "", archive: archive, traces: traces,
+		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), lines: cfg.Dump != "", archive: archive, traces: traces,
 		shapes: step.NewTable(), rules: classify.Builtin,
 	}
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }

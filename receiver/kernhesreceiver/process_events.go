@@ -159,6 +159,9 @@ func (p *process) kernels(f wire.Frame) error {
 		p.run(run, f.Number)
 		records = records[len(run.Records):]
 	}
+	if p.bytes() > p.set.maxBytes {
+		p.relieve()
+	}
 	return nil
 }
 

@@ -391,6 +391,27 @@ func TestSeriesAreCapped(t *testing.T) {
 	}
 }
 
+func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
+	s := newScript(t)
+	s.p.set.maxBytes = 100 * 24
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	for i := range uint32(300) {
+		s.launch(1001+uint64(i), 10+i)
+		s.ran(10+i, 1010+uint64(i), 1011+uint64(i))
+		require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes+4*24)
+	}
+	s.pop(2000)
+	s.oneStep(3000, 1000)
+	s.flushed(4000)
+	s.bye()
+	r := s.report()
+	require.EqualValues(t, 2, r.complete)
+	require.EqualValues(t, 1, r.incomplete["too_large"])
+	require.EqualValues(t, 302, r.kernels)
+	require.NotZero(t, r.became.Outside, "launches in a step that was given up")
+}
+
 func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(10*second, 1)

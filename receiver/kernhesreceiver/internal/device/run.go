@@ -41,3 +41,11 @@ func (a *Account) fresh() *run {
 	a.spare = a.spare[1:]
 	return r
 }
+
+// Held is how many kernels the account still needs.
+func (a *Account) Held() (n int) {
+	for _, r := range a.foreign.kept {
+		n += r.to - r.from
+	}
+	return n + len(a.rest)
+}
