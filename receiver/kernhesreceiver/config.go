@@ -28,6 +28,9 @@ type Config struct {
 	// SocketMode is the permission of the unix socket, octal. Default: "0660".
 	SocketMode socketMode `mapstructure:"socket_mode"`
 
+	// AllowedUIDs are the users whose processes may connect to the unix socket. Default: [], whoever its mode lets in.
+	AllowedUIDs []uint32 `mapstructure:"allowed_uids"`
+
 	// CollectionInterval is the time between two exports of the metrics. Default: 10s.
 	CollectionInterval time.Duration `mapstructure:"collection_interval"`
 
@@ -195,6 +198,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SocketMode > 0o777 {
 		fault("socket_mode: %o: want an octal mode up to 0777, quoted: \"0660\"", uint32(c.SocketMode))
+	}
+	if len(c.AllowedUIDs) > 0 && c.Transport != confignet.TransportTypeUnix {
+		fault("allowed_uids: only on a unix socket is it known whose process connects")
 	}
 	for _, d := range []struct {
 		key   string

@@ -45,6 +45,7 @@ func TestConfigLoads(t *testing.T) {
 	check("kernhes/plain", tcp)
 	check("kernhes/all", func(c *Config) {
 		c.Endpoint, c.SocketMode = "/run/engines/k.sock", 0o666
+		c.AllowedUIDs = []uint32{0, 1000}
 		c.CollectionInterval, c.StepTimeout = time.Second, 2*time.Second
 		c.ReconnectTimeout, c.HandshakeTimeout = 3*time.Second, 4*time.Second
 		c.Patterns = []PatternConfig{{Domain: "engine",
@@ -85,8 +86,9 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	cfg = createDefaultConfig().(*Config)
 	cfg.Transport = confignet.TransportTypeUDP
 	assert.ErrorContains(t, cfg.Validate(), "transport")
-	cfg.Transport, cfg.Endpoint = confignet.TransportTypeTCP, "localhost"
+	cfg.Transport, cfg.Endpoint, cfg.AllowedUIDs = confignet.TransportTypeTCP, "localhost", []uint32{0}
 	assert.ErrorContains(t, cfg.Validate(), "endpoint")
+	assert.ErrorContains(t, cfg.Validate(), "allowed_uids")
 	cfg.Transport, cfg.Endpoint = confignet.TransportTypeUnix, "/"+strings.Repeat("x", 107)
 	assert.ErrorContains(t, cfg.Validate(), "endpoint: unix socket path of 108 bytes")
 }

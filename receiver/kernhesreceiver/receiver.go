@@ -181,6 +181,12 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 			}
 			continue
 		}
+		if err := checkPeer(conn, r.cfg.AllowedUIDs); err != nil {
+			_ = conn.Close()
+			r.countRefused(ctx, "uid")
+			r.set.Logger.Warn("connection refused", zap.Error(err))
+			continue
+		}
 		if !r.admit(ctx, conn) {
 			_ = conn.Close()
 			r.countRefused(ctx, "connections")

@@ -238,6 +238,13 @@ func TestLimits(t *testing.T) {
 	first.ack(1)
 }
 
+func TestUsersThatAreNotAllowedAreNotHeard(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.AllowedUIDs = []uint32{uint32(os.Getuid()) + 1} })
+	b.dial().closed()
+	require.Eventually(t, func() bool { return b.number("kernhes_connections_refused") == 1 }, waitFor, tick)
+	assert.Zero(t, b.number("kernhes_connections_accepted"))
+}
+
 func TestTwoEnginesOfOneNameStayApart(t *testing.T) {
 	b := newBench(t, nil)
 	one, _, _ := b.connect(1)

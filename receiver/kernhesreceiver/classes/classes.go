@@ -29,8 +29,8 @@ func (t Table) Over(text string) (Table, error) {
 // Version is what metrics and files say of the table.
 func (t Table) Version() string { return t.rules.Version }
 
-// maxName is the longest name that is read, in bytes; what follows in its line is not looked at.
-const maxName = 1 << 20
+// maxName is the longest name that is read, in bytes: 16 times what the wire carries. What follows in its line is not looked at.
+const maxName = 1 << 16
 
 // Print reads a name a line and writes its class a line: comm, fused, compute, memcpy or spin.
 func (t Table) Print(in io.Reader, out io.Writer) error {
