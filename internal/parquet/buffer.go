@@ -52,7 +52,7 @@ func (b *buffer) index(v value) int32 {
 func (b *buffer) repeat(v value, n int) {
 	if b.column.Null != "" {
 		for range n {
-			b.present = append(b.present, flag(!v.null))
+			b.present = append(b.present, bit(!v.null))
 		}
 	}
 	if v.null {
@@ -94,7 +94,7 @@ func (b *buffer) repeats() bool {
 	return true
 }
 
-func flag(set bool) uint8 {
+func bit(set bool) uint8 {
 	if set {
 		return 1
 	}

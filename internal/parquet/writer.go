@@ -123,7 +123,7 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 	for _, s := range c.Steps {
 		rows := len(s.Starts)
 		if w.table == Steps {
-			rows = int(flag(s.Last && !s.Outside))
+			rows = int(bit(s.Last && !s.Outside))
 			s.Shape, s.Launches, s.Starts, s.Durs = nil, nil, nil, nil
 		} else if rows > 0 {
 			s.Shape = w.kernels.intern(s.Shape)
