@@ -1,0 +1,114 @@
+package kernparquetexporter
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+
+	"github.com/kernhes/kernhes/internal/parquet"
+)
+
+// Config is what a user may set.
+type Config struct {
+	// Directory is where the files go; it is made if need be, and one exporter may have it. Required. Default: "".
+	Directory string `mapstructure:"directory"`
+
+	// Roll closes the files at each multiple of this since midnight UTC, by the time of arrival. Default: 30m.
+	Roll time.Duration `mapstructure:"roll"`
+
+	// RowGroupRows is how many rows of a rank make a row group of table k. Default: 131072.
+	RowGroupRows int `mapstructure:"row_group_rows"`
+
+	// Compression is of pages: zstd, snappy or none. Default: zstd.
+	Compression string `mapstructure:"compression"`
+
+	// Retention says which closed files go.
+	Retention RetentionConfig `mapstructure:"retention"`
+
+	// HTTP is the server that takes POST /flush and GET /status, with the settings of confighttp; `enabled: false` for none. Default: endpoint 127.0.0.1:8989.
+	HTTP configoptional.Optional[confighttp.ServerConfig] `mapstructure:"http"`
+
+	// Queue holds chunks until they are on the disk, with the settings of exporterhelper; a `storage` makes it persistent. Default: sizer bytes, queue_size 134217728, num_consumers 1, batch of 1048576 bytes or 200ms.
+	Queue configoptional.Optional[exporterhelper.QueueBatchConfig] `mapstructure:"sending_queue"`
+
+	// Retry says how a write that failed is repeated, with the settings of exporterhelper. Default: 5s to 30s apart, for ever (max_elapsed_time 0).
+	Retry configretry.BackOffConfig `mapstructure:"retry_on_failure"`
+
+	_ struct{}
+}
+
+// RetentionConfig says which closed files are removed; those that are open never are.
+type RetentionConfig struct {
+	// MaxAge removes files whose roll ended longer ago than this; 0 keeps them. Default: 0s.
+	MaxAge time.Duration `mapstructure:"max_age"`
+
+	// MaxBytes removes the oldest files while all closed ones have more bytes than this; 0 keeps them. Default: 0.
+	MaxBytes int64 `mapstructure:"max_bytes"`
+
+	_ struct{}
+}
+
+func createDefaultConfig() component.Config {
+	server := confighttp.NewDefaultServerConfig()
+	server.NetAddr.Endpoint = "127.0.0.1:8989"
+	// A flush answers when gigabytes are synced; a slow disk takes longer than the 30 s that are usual.
+	server.WriteTimeout = 0
+
+	// One consumer: chunks are written one batch after the other anyway, and so they stay in order.
+	queue := exporterhelper.NewDefaultQueueConfig()
+	queue.Sizer, queue.QueueSize, queue.NumConsumers = exporterhelper.RequestSizerTypeBytes, 128<<20, 1
+	// A batch is one sync of the journal. No max_size: it would refuse the chunk that is larger.
+	queue.Batch = configoptional.Some(exporterhelper.BatchConfig{
+		Sizer: exporterhelper.RequestSizerTypeBytes, FlushTimeout: 200 * time.Millisecond, MinSize: 1 << 20,
+	})
+
+	// The queue's bound is what ends the waiting for a full disk.
+	retry := configretry.NewDefaultBackOffConfig()
+	retry.MaxElapsedTime = 0
+
+	return &Config{
+		Roll:         30 * time.Minute,
+		RowGroupRows: parquet.DefaultRowGroupRows,
+		Compression:  "zstd",
+		HTTP:         configoptional.Some(server),
+		Queue:        configoptional.Some(queue),
+		Retry:        retry,
+	}
+}
+
+// Validate names every fault by its YAML key.
+func (c *Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.Directory == "" {
+		fault("directory: is required")
+	}
+	if c.Roll < time.Second || c.Roll > 24*time.Hour || c.Roll%time.Second != 0 || 24*time.Hour%c.Roll != 0 {
+		fault("roll: %v: want whole seconds of which a day is a multiple", c.Roll)
+	}
+	// Fewer make files of which more is footer than rows; more do not fit memory with 8 ranks waiting.
+	if c.RowGroupRows < 1024 || c.RowGroupRows > 1<<24 {
+		fault("row_group_rows: %d: want 1024 to %d", c.RowGroupRows, 1<<24)
+	}
+	switch c.Compression {
+	case "zstd", "snappy", "none":
+	default:
+		fault("compression: %q: want zstd, snappy or none", c.Compression)
+	}
+	if c.Retention.MaxAge < 0 {
+		fault("retention::max_age: %v: must not be below 0", c.Retention.MaxAge)
+	}
+	if c.Retention.MaxBytes < 0 {
+		fault("retention::max_bytes: %d: must not be below 0", c.Retention.MaxBytes)
+	}
+	if c.HTTP.HasValue() && c.HTTP.Get().NetAddr.Endpoint == "" {
+		fault("http::endpoint: is empty; for no server: http::enabled: false")
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,155 @@
+package kernparquetexporter
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
+	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/metadata"
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet"
+)
+
+// parquetExporter owns the archive, its clock and the HTTP server.
+type parquetExporter struct {
+	set       exporter.Settings
+	config    *Config
+	disk      archive.Disk
+	telemetry *metadata.Telemetry
+
+	archive *archive.Archive // nil: not started
+	server  *server
+	stop    context.CancelFunc
+	ticking sync.WaitGroup
+}
+
+func newExporter(set exporter.Settings, config *Config, disk archive.Disk) (*parquetExporter, error) {
+	telemetry, err := metadata.NewTelemetry(set.TelemetrySettings)
+	if err != nil {
+		return nil, err
+	}
+	return &parquetExporter{set: set, config: config, disk: disk, telemetry: telemetry}, nil
+}
+
+// start takes the directory and begins to close what another process left open in it.
+func (e *parquetExporter) start(ctx context.Context, host component.Host) error {
+	name, err := os.Hostname()
+	if err != nil {
+		name = ""
+	}
+	a, err := archive.Open(archive.Options{
+		Disk: e.disk, Host: archive.HostName(name), Roll: e.config.Roll,
+		MaxAge: e.config.Retention.MaxAge, MaxBytes: e.config.Retention.MaxBytes,
+		Tables: parquet.Options{RowGroupRows: e.config.RowGroupRows, Compression: e.config.Compression},
+		Logger: e.set.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	if e.config.HTTP.HasValue() {
+		if e.server, err = serve(ctx, e.config.HTTP.Get(), host, e.set.TelemetrySettings, a); err != nil {
+			return errors.Join(err, a.Close(ctx))
+		}
+	}
+	if err := e.telemetry.Observe(func() metadata.Observed { return observed(a) }); err != nil {
+		return errors.Join(err, e.server.shutdown(ctx), a.Close(ctx))
+	}
+	e.archive = a
+	ticking, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.ticking.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				a.Tick(now)
+			case <-ticking.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// shutdown closes the open files. What is not closed when ctx ends is closed by the next start.
+func (e *parquetExporter) shutdown(ctx context.Context) error {
+	if e.archive == nil {
+		return nil
+	}
+	e.stop()
+	e.ticking.Wait()
+	err := errors.Join(e.server.shutdown(ctx), e.archive.Close(ctx), e.telemetry.Shutdown())
+	e.archive = nil
+	return err
+}
+
+// consume takes the chunks of logs, all or none. Records that hold none are counted; to send them again would change nothing.
+func (e *parquetExporter) consume(ctx context.Context, logs plog.Logs) error {
+	var chunks []archive.Chunk
+	refused := map[string]int64{}
+	for _, resource := range logs.ResourceLogs().All() {
+		for _, scope := range resource.ScopeLogs().All() {
+			for _, record := range scope.LogRecords().All() {
+				c, err := chunkOf(record)
+				if err != nil {
+					refused[reasonOf(err)]++
+					continue
+				}
+				chunks = append(chunks, c)
+			}
+		}
+	}
+	if len(chunks) > 0 {
+		if err := e.archive.Add(chunks, time.Now()); err != nil {
+			return err
+		}
+	}
+	for reason, n := range refused {
+		e.telemetry.RefusedRecords.Add(ctx, n, metric.WithAttributes(attribute.String("reason", reason)))
+	}
+	return nil
+}
+
+func chunkOf(record plog.LogRecord) (archive.Chunk, error) {
+	body, err := chunk.Body(record)
+	if err != nil {
+		return archive.Chunk{}, err
+	}
+	c, err := chunk.Unpack(body)
+	return archive.Chunk{Body: body, Chunk: c}, err
+}
+
+// reasonOf is the attribute reason of a record that was refused.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, chunk.ErrNoChunk):
+		return "not_a_chunk"
+	case errors.Is(err, chunk.ErrVersion):
+		return "version"
+	default:
+		return "corrupt"
+	}
+}
+
+// observed is what the archive has counted, as the instruments take it.
+func observed(a *archive.Archive) metadata.Observed {
+	n := a.Counts()
+	rows := func(r archive.Rows) map[string]int64 {
+		return map[string]int64{string(parquet.Kernels): r.Kernels, string(parquet.Steps): r.Steps, string(parquet.Copies): r.Copies}
+	}
+	return metadata.Observed{
+		Chunks: n.Chunks, DuplicateChunks: n.Duplicates, Rows: rows(n.Rows), LostRows: rows(n.Lost), ClosedFiles: n.Files,
+		ClosedBytes: n.Bytes, RecoveredParts: n.Recovered, UnclosedParts: int64(a.Unclosed()), RemovedFiles: n.Removed,
+		Failures: n.Failures,
+	}
+}
