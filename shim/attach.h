@@ -24,8 +24,9 @@ void attach_refused(bool fatal, uint32_t result, const char *message);
 // attach_ended is true once tracing must be given up: to be followed by detach, outside any callback.
 bool attach_ended(void);
 
-// detach flushes, stops recording and unsubscribes. Not from a callback.
-void detach(void);
+// detach flushes, stops recording and unsubscribes. Not from a callback. whole: no kernel was ever traced here, and CUPTI
+// is finalized too.
+void detach(bool whole);
 
 // attach_wants_hes decides by setting and version; why not goes to why (one line).
 bool attach_wants_hes(const char *setting, uint32_t version, char *why, size_t room);

@@ -45,6 +45,7 @@ static const struct symbol symbols[] = {
     SYMBOL(ActivityGetNumDroppedRecords, 0, false),
     SYMBOL(ActivityGetNumDroppedRecords_v2, CUPTI_13_3, false),
     SYMBOL(ActivityEnableHWTrace, CUPTI_HWTRACE, false),
+    SYMBOL(Finalize, 0, false),
     SYMBOL(GetTimestamp, 0, false),
     SYMBOL(GetTimestamp_v2, CUPTI_13_3, false),
     SYMBOL(GetGraphNodeId, 0, false),

@@ -123,6 +123,7 @@ struct cupti {
   int (*ActivityGetNumDroppedRecords)(void *, uint32_t, size_t *);
   int (*ActivityGetNumDroppedRecords_v2)(void *, void *, uint32_t, size_t *);
   int (*ActivityEnableHWTrace)(uint8_t);
+  int (*Finalize)(void);
   int (*GetTimestamp)(uint64_t *);
   int (*GetTimestamp_v2)(void *, uint64_t *);
   int (*GetGraphNodeId)(void *, uint64_t *);

@@ -97,14 +97,14 @@ static void attach_again(void) {
 // obey does what was asked for since the last turn.
 static void obey(void) {
   if (attached && attach_ended()) {
-    detach();
+    detach(false);
     attached = false;
   }
   int asked = atomic_exchange(&command, NOTHING);
   if (asked == YIELD && !yielded) {
     yielded = true;
     busy = false;
-    if (attached) detach();
+    if (attached) detach(false);
     attached = false;
     mode_set(MODE_OFF, "yielded to another user of CUPTI");
   } else if (asked == RESUME && yielded) {

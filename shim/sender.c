@@ -226,7 +226,7 @@ static void trace(void) {
 
 static void *run(void *unused) {
   (void)unused;
-  if (farewell) detach(); // now, outside CUPTI's callback
+  if (farewell) detach(true); // now, outside CUPTI's callback
   struct mode_state mode = mode_get();
   s.mode_version = mode.version;
   identity_pairs(&s.queue.base.pairs);

@@ -17,6 +17,8 @@ def settings(socket):
         "bare": (environment(), ()),
         "bare again": (environment(), ()),
         "a library that does nothing": (environment(CUDA_INJECTION64_PATH=BARE, BARE="idle"), ()),
+        "attached, left at the first context": (environment(CUDA_INJECTION64_PATH=BARE, BARE="leave"), ()),
+        "the same, and CUPTI finalized": (environment(CUDA_INJECTION64_PATH=BARE, BARE="finalize"), ()),
         "shim, tracing off": (environment(socket), ()),
         "software": (environment(socket, **software), ()),
         "software, no NVTX": (environment(socket, NVTX_INJECTION64_PATH=None, **software), ()),
@@ -54,8 +56,8 @@ def measure(processes, kind, rounds):
     return took
 
 
-def cost(rounds, show, kinds=("graph.1", "graph.48", "eager.1", "eager.48")):
-    """Shows and returns rows {kind, setting, steps, p50, p99 (ms), ratio to bare: median, low, high, and to the bare client of CUPTI}."""
+def cost(rounds, show, kinds):
+    """Shows and returns rows of graph kinds for so many rounds, of others for two fifths {kind, setting, steps, p50, p99 (ms), ratio to bare: median, low, high, and to the bare client of CUPTI}."""
     rows = []
     with Collector() as collector:
         processes = {name: worker("turns", *args, env=dict(env, DECODER_LAYERS=LAYERS), stdin=-1) for name, (env, args) in settings(collector.socket).items()}
@@ -65,7 +67,7 @@ def cost(rounds, show, kinds=("graph.1", "graph.48", "eager.1", "eager.48")):
                     if process.poll() is not None:
                         raise RuntimeError("a worker did not start")
             for kind in kinds:
-                some = summary(kind, measure(processes, kind, rounds))
+                some = summary(kind, measure(processes, kind, rounds if kind.startswith("graph") else rounds * 2 // 5))
                 show(some)
                 rows += some
             metrics = {k: v for k, v in collector.metrics().items() if k.startswith("kern_shim") or "dropped" in k}

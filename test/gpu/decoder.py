@@ -150,3 +150,8 @@ def join_ranks():
     if ranks > 1:
         torch.distributed.init_process_group("nccl")
     return ranks
+
+
+def leave_ranks():
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Checks and measures kernhes on this machine's GPUs and prints a table. `measure.py [PART...]`: exact, guests, cost, faults."""
+"""Checks and measures kernhes on this machine's GPUs and prints a table. `measure.py [PART...]`: exact, guests, faults, cost; windows is a trial apart."""
 
 import json
 import os
@@ -36,22 +36,29 @@ def part(name):
     tables = []
     if name == "exact":
         from exact import exact
-        ranks = 2 if torch.cuda.device_count() > 1 else 1
-        tables = exact(1, 10) + (exact(2, 10) if ranks > 1 else [])
-        show(tables)
+        for ranks in [int(x) for x in os.environ["RANKS"].split()] if "RANKS" in os.environ else [1, 2]:
+            if ranks <= torch.cuda.device_count():
+                some = exact(ranks, 10)
+                show(some)
+                tables += some
     elif name == "guests":
         from guests import guests
         tables = guests()
         show(tables)
     elif name == "cost":
         from cost import cost
-        rows, metrics = cost(int(os.environ.get("ROUNDS", "100")), show_cost)
+        rows, metrics = cost(int(os.environ.get("ROUNDS", "100")), show_cost,
+                             os.environ.get("KINDS", "graph.1 graph.48 eager.1 eager.48").split())
         print(json.dumps(metrics))
         tables = [{"cost": rows, "metrics": metrics}]
     elif name == "faults":
         from faults import faults
         tables = faults()
         show(tables)
+    elif name == "windows":
+        tables = rig.answers(rig.worker("windows", rig.WINDOW, os.environ.get("CYCLES", "1000"), *os.environ.get("WINDOWS", "").split(),
+                                        env=rig.environment(DECODER_LAYERS="12")), 400)
+        print(json.dumps(tables))
     print(f"# {name}: {time.time() - began:.0f} s", flush=True)
     return tables
 
