@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"classify": {"span"},
 	"manifest": {"span", "classify"},
 	"reload":   {},
+	"coverage": {"span"},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},
 	"step":     {"wire", "span", "cupti", "ranges"},

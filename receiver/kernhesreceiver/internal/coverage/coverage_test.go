@@ -1,0 +1,80 @@
+package coverage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
+
+func TestAccount(t *testing.T) {
+	plan := NewPlan([]Position{
+		{"nccl", Rule, true}, {"mystery", Default, true}, {"moe", Manifest, true}, {"mystery", Default, false}, {"nccl", Rule, false},
+	})
+	var spans []span.Span
+	for i, ns := range []uint64{1, 20, 300, 4000, 50000} {
+		at := uint64(1e9 * (i + 1))
+		spans = append(spans, span.Make(at, at+ns, span.Compute))
+	}
+	var a Account
+	a.Step(plan, spans)
+	a.Step(plan, spans[:2]) // a step that lacks kernels
+	a.Outside("stray", Default, 7)
+	a.Outside("nccl", Rule, 8)
+	got := a.Report(2)
+	want := Report{
+		Totals: Totals{
+			By:       [3]Time{{4020 + 20 + 7, 4}, {50001 + 1 + 8, 4}, {300, 1}},
+			InStep:   Time{54321 + 21, 7},
+			Labelled: Time{321 + 21, 5},
+		},
+		Defaulted:  []Named{{"mystery", Time{4040, 3}, 0}, {"stray", Time{7, 1}, 0}},
+		Unlabelled: []Named{{"nccl", Time{50000, 1}, 0}, {"mystery", Time{4000, 1}, 0}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if all := got.All(); all != (Time{54321 + 21 + 15, 9}) {
+		t.Errorf("all is %+v", all)
+	}
+}
+
+// However many names there are, memory is bounded and the heavy ones are found.
+func TestTopIsBounded(t *testing.T) {
+	var top top
+	r := rand.New(rand.NewPCG(1, 2))
+	heavy := map[string]uint64{}
+	for i := range 200_000 {
+		name, ns := fmt.Sprint("light", r.IntN(50_000)), uint64(1)
+		if i%10 == 0 {
+			name, ns = fmt.Sprint("heavy", i/10%5), uint64(50)
+			heavy[name] += ns
+		}
+		top.add(name, Time{ns, 1})
+	}
+	if len(top.list) != maxNames || len(top.names) != maxNames {
+		t.Fatalf("%d names, %d indexed", len(top.list), len(top.names))
+	}
+	for _, n := range top.most(5) {
+		if n.NS-n.Over > heavy[n.Name] || n.NS < heavy[n.Name] {
+			t.Errorf("%s: %d ns of which %d may be others', want %d", n.Name, n.NS, n.Over, heavy[n.Name])
+		}
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	positions := make([]Position, 600)
+	spans := make([]span.Span, 600)
+	for i := range positions {
+		positions[i] = Position{fmt.Sprint("kernel", i%30), By(i % 2), i%3 > 0}
+		spans[i] = span.Make(uint64(i*1000+1), uint64(i*1000+900), span.Compute)
+	}
+	plan := NewPlan(positions)
+	var a Account
+	for b.Loop() {
+		a.Step(plan, spans)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(spans)), "ns/kernel")
+}
