@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -71,7 +72,7 @@ func Footer(table Table, groups []Group, keyValues map[string]string, shift int6
 			return nil, fmt.Errorf("row group %d: of table %s with %d columns, want %s with %d", i, groups[i].Table, len(rg.Columns), table, len(columns))
 		}
 		move(&rg, shift)
-		rg.Ordinal = int16(i)
+		rg.Ordinal = int16(min(i, math.MaxInt16)) // only encrypted files need it
 		meta.NumRows += rg.NumRows
 		meta.RowGroups = append(meta.RowGroups, rg)
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,13 +29,21 @@ type recorded struct {
 	chunks []*chunk.Chunk
 }
 
+// records are those that were made: the oracle is slow.
+var records = map[string]recorded{}
+
 func record(t testing.TB, name string, rank int64) recorded {
 	t.Helper()
+	key := fmt.Sprint(name, rank)
+	if r, ok := records[key]; ok {
+		return r
+	}
 	r, err := krec.Read(filepath.Join("../../testdata/recordings", name+".krec.zst"))
 	require.NoError(t, err)
 	ranks := chunktest.Ranks(r, "run", rank)
 	require.Len(t, ranks, 1)
-	return recorded{r, ranks[0], packed(t, ranks[0])}
+	records[key] = recorded{r, ranks[0], packed(t, ranks[0])}
+	return records[key]
 }
 
 // packed are the chunks of a rank, read from what was packed.
