@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -46,7 +45,7 @@ func newTracer(cfg sample.Config, layout trace.Layout, version string, next cons
 	telemetry *metadata.Telemetry) *tracer {
 	return &tracer{
 		sampler: sample.New[trace.Step](cfg),
-		writer:  trace.NewWriter(trace.Options{Layout: layout, Version: version, Rules: classify.Builtin}),
+		writer:  trace.NewWriter(trace.Options{Layout: layout, Version: version}),
 		next:    next, obs: obs, telemetry: telemetry,
 		queue: make(chan pick, maxPicks), stop: make(chan struct{}),
 	}

@@ -70,9 +70,3 @@ func (rules Rules) Class(name string) (class span.Class, fused bool) {
 	class, fused, _ = rules.Look(name)
 	return class, fused
 }
-
-// Fused reports whether the kernel of a name communicates and computes.
-func (rules Rules) Fused(name string) bool {
-	_, fused, _ := rules.Look(name)
-	return fused
-}

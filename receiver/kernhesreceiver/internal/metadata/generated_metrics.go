@@ -25,11 +25,11 @@ const (
 	AttributeKernKernelBlock          = "kern.kernel.block"            // Threads of a block in x, y and z.
 	AttributeKernKernelCall           = "kern.kernel.call"             // Label of the call that launched the kernel.
 	AttributeKernKernelClass          = "kern.kernel.class"            // What the kernel's time counts as; spin kernels only wait for the host.
+	AttributeKernKernelCorrelation    = "kern.kernel.correlation"      // Correlation id of the launch; the archive's column correlation_id.
 	AttributeKernKernelFused          = "kern.kernel.fused"            // Communicates and computes; its class is comm.
 	AttributeKernKernelGapNs          = "kern.kernel.gap_ns"           // Time in which no kernel of the step ran, right before this one's start; not on the first one.
-	AttributeKernKernelGraphNode      = "kern.kernel.graph_node"       // Position of the node in the graph that the launch replayed; 0 for a launch without a graph.
+	AttributeKernKernelGraphNode      = "kern.kernel.graph_node"       // Id of the graph node, if a graph launched the kernel; the archive's column graph_node_id.
 	AttributeKernKernelGrid           = "kern.kernel.grid"             // Blocks in x, y and z.
-	AttributeKernKernelLaunch         = "kern.kernel.launch"           // Ordinal of the launch in the step, from 0.
 	AttributeKernKernelName           = "kern.kernel.name"             // Name of the kernel, demangled.
 	AttributeKernKernelOp             = "kern.kernel.op"               // The call's op, where a manifest gives it.
 	AttributeKernKernelPosition       = "kern.kernel.position"         // Position in the step, from 0, in order of launch and graph node; the archive's column position.

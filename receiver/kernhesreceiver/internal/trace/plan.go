@@ -3,8 +3,6 @@ package trace
 import (
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
-
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -21,11 +19,10 @@ type look struct {
 	title  string // of its span
 	name   string // demangled
 	symbol string
-	fused  bool
 }
 
 // newPlan works out the spans of a shape whose step runs program.
-func newPlan(shape *step.Shape, program string, layout Layout, rules classify.Rules) *plan {
+func newPlan(shape *step.Shape, program string, layout Layout) *plan {
 	n := len(shape.Positions)
 	p := &plan{look: make([]int, n)}
 	p.of, p.parents = make([]int, n), make([]int, n)
@@ -36,7 +33,7 @@ func newPlan(shape *step.Shape, program string, layout Layout, rules classify.Ru
 		if !ok {
 			k = len(p.looks)
 			looks[pos.Name] = k
-			p.looks = append(p.looks, lookOf(pos.Name, rules))
+			p.looks = append(p.looks, lookOf(pos.Name))
 		}
 		p.look[i] = k
 		p.parents[i] = none
@@ -95,27 +92,20 @@ func (p *plan) owned(c int, program string) bool {
 // size is the memory of a plan, about, in kernels.
 func (p *plan) size() int { return len(p.of) + len(p.levels) }
 
-// Bounds of demangling: nesting can make a name exponential in its symbol. The shim cuts symbols at 4,096 bytes, and
-// 2^13 is what a demangled one may have.
-const (
-	maxSymbol    = 4096
-	maxDemangled = 13
-)
+// maxSymbol is how long symbols are that the shim sends, in bytes; a longer one is cut.
+const maxSymbol = 4096
 
-func lookOf(symbol string, rules classify.Rules) look {
+func lookOf(symbol string) look {
 	if symbol == "" {
 		return look{title: "unknown kernel"}
 	}
 	symbol = symbol[:min(len(symbol), maxSymbol)]
-	name := symbol
-	if strings.HasPrefix(symbol, "_Z") {
-		name = demangle.Filter(symbol, demangle.MaxLength(maxDemangled))
-	}
+	name := classify.Whole(symbol)
 	title := classify.Path(symbol)
 	if strings.TrimSpace(title) == "" {
 		title = name
 	}
 	return look{
-		title: bounded(title, maxName), name: bounded(name, maxText), symbol: bounded(symbol, maxText), fused: rules.Fused(symbol),
+		title: bounded(title, maxName), name: bounded(name, maxText), symbol: bounded(symbol, maxText),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -82,6 +81,5 @@ func (s *Step) bytes() int {
 type Options struct {
 	Layout  Layout                   // Default: Tree
 	Version string                   // of the receiver
-	Rules   classify.Rules           // say which kernels are fused
 	Op      func(call string) string // by the manifest. Default: nil, no op is known
 }

@@ -74,7 +74,7 @@ func (w *Writer) plan(s *Step) *plan {
 	if p := w.plans[key]; p != nil {
 		return p
 	}
-	p := newPlan(s.Shape, s.Program, w.o.Layout, w.o.Rules)
+	p := newPlan(s.Shape, s.Program, w.o.Layout)
 	if w.planned+p.size() > maxPlanned {
 		clear(w.plans)
 		w.planned = 0
@@ -165,6 +165,7 @@ func (v *view) level(i int) {
 // kernels writes the spans of the kernels.
 func (v *view) kernels() {
 	gaps := gapsBefore(v.s.Spans)
+	launches, launch := v.s.Launches(), 0
 	for i, k := range v.s.Spans {
 		if v.out.err != nil {
 			return
@@ -179,12 +180,16 @@ func (v *view) kernels() {
 			}
 		}
 		to.text(metadata.AttributeKernKernelClass, k.Class().String())
-		to.bool(metadata.AttributeKernKernelFused, look.fused)
+		to.bool(metadata.AttributeKernKernelFused, pos.Fused)
 		to.text(metadata.AttributeKernKernelName, look.name)
 		to.text(metadata.AttributeKernKernelSymbol, look.symbol)
 		to.int(metadata.AttributeKernKernelPosition, int64(i))
-		to.int(metadata.AttributeKernKernelLaunch, int64(pos.Launch))
-		to.int(metadata.AttributeKernKernelGraphNode, int64(pos.Node))
+		if i > 0 && pos.Launch != v.s.Shape.Positions[i-1].Launch {
+			launch++ // each of them has a kernel
+		}
+		if launch < len(launches) {
+			v.launch(to, launches[launch], pos.Node)
+		}
 		to.int(metadata.AttributeKernKernelStream, int64(pos.Static.Stream()))
 		grid, block := sizes(pos.Static)
 		to.text(metadata.AttributeKernKernelGrid, grid)
@@ -193,6 +198,14 @@ func (v *view) kernels() {
 			to.int(metadata.AttributeKernKernelGapNs, gaps[i])
 		}
 		v.out.done(to)
+	}
+}
+
+// launch says how a kernel was launched.
+func (v *view) launch(to *spanWriter, l step.Launch, node uint32) {
+	to.int(metadata.AttributeKernKernelCorrelation, int64(l.Correlation))
+	if l.Graph != 0 {
+		to.int(metadata.AttributeKernKernelGraphNode, int64(uint64(l.Graph)<<32|uint64(node)))
 	}
 }
 
