@@ -99,8 +99,12 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 	}
 }
 
-// appendRank appends a rank's resource with all of its metrics.
+// appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
+// its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
 func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now time.Time) {
+	if r.unplaced {
+		return
+	}
 	resource := to.ResourceMetrics().AppendEmpty()
 	rankResource(resource.Resource().Attributes(), r, instance)
 	s := newMetricSet(resource, pcommon.Timestamp(r.sinceNS), pcommon.NewTimestampFromTime(now), version, r.rank)

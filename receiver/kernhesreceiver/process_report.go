@@ -51,6 +51,7 @@ func (p *process) reports() []rankReport {
 	reports := make([]rankReport, max(1, len(p.devices)))
 	if len(p.devices) == 0 {
 		reports[0] = p.report(&deviceState{}) // no kernel has shown which device it is
+		reports[0].unplaced = !p.over && p.info["mode"] != "off"
 	}
 	for i, d := range p.devices {
 		reports[i] = p.report(d)

@@ -8,6 +8,8 @@ type rankReport struct {
 	rank   int64
 	device int
 
+	unplaced bool // no kernel has shown which device it is, and one still may
+
 	sinceNS     uint64 // unix ns: when the totals began to count
 	nowNS       uint64 // engine's clock at its last heartbeat
 	firstNS     uint64 // first kernel's start; 0: no kernel yet
