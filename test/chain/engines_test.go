@@ -1,0 +1,191 @@
+//go:build chain
+
+package chain_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// sessions is the collector's count of sessions by link, and of ended ones by end.
+func (c *collector) sessions(t testing.TB) numbers {
+	t.Helper()
+	for _, r := range scrape(t, c.metrics) {
+		if _, ok := r.numbers[`kern_sessions{link="connected"}`]; ok {
+			return r.numbers
+		}
+	}
+	return numbers{}
+}
+
+// An engine is killed: what it had launched is counted as lost, the collector forgets it, and the next is heard as ever.
+func TestEngineKilled(t *testing.T) {
+	for how, args := range map[string][]string{
+		"itself":      {"--speed", "0.7", "KERNHES_MOCK_FAULT=kill-at=0.8"}, // among the decode steps
+		"from beside": {"--speed", "0.7"},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t, "reconnect_timeout: 500ms")
+			p := c.begin(t, append(args, file("solo.rank0"))...)
+			if how == "from beside" {
+				c.eventually("a step is closed", func() bool { return len(c.read(t).steps) > 5 })
+				p.waitFor(100)
+				require.NoError(t, p.command.Process.Signal(syscall.SIGKILL))
+			}
+			p.end(-1)
+			c.eventually("the session has ended", func() bool { return len(c.read(t).of(p.run).sessions) == 1 })
+			ranks := c.ranks(t, p.run)
+			require.Len(t, ranks, 1)
+			r, want := ranks[0], asRecorded()["solo.rank0"].Devices[0]
+			assert.Equal(t, "gone", r.Ended)
+			assert.Positive(t, r.StepsComplete)
+			assert.Less(t, r.StepsComplete, want.StepsComplete)
+			// It was killed among its launches: the last ones' records stayed in CUPTI's buffers.
+			gone := r.n.count(`kern_trace_dropped_records_total{reason="engine_gone"}`)
+			assert.Positive(t, r.Unfulfilled, "launches without their records")
+			assert.Positive(t, gone)
+			assert.Equal(t, r.Missing, gone)
+			assert.Positive(t, r.StepsIncomplete["engine_gone"]+r.StepsIncomplete["missing_records"])
+			rows := map[string]stepLine{}
+			for _, s := range rowsOf(want) {
+				rows[s.Text] = s
+			}
+			for _, s := range linesOf(r.steps) {
+				if s.Complete {
+					assert.Equal(t, rows[s.Text], s)
+				}
+			}
+			assert.NotEmpty(t, c.logged("warn", "engine is gone", r.Session))
+			n := c.sessions(t)
+			assert.Zero(t, n[`kern_sessions{link="connected"}`])
+			assert.Zero(t, n[`kern_sessions{link="waiting"}`])
+			assert.Equal(t, 1.0, n[`kern_sessions_ended_total{end="gone"}`])
+			own := all(scrape(t, c.own))
+			assert.Zero(t, own["otelcol_kernhes_sessions"])
+			assert.Zero(t, own["otelcol_kernhes_connections"])
+
+			// Its series end: what is exported from now on has them no more.
+			before := exports(t, c, p.run)
+			next, _ := c.play(t, file("solo.rank0"))
+			require.Len(t, next, 1)
+			isExpected(t, "solo.rank0", next[0])
+			assert.Equal(t, before, exports(t, c, p.run), "exports of the dead engine's numbers")
+			assert.Equal(t, 1.0, c.sessions(t)[`kern_sessions_ended_total{end="bye"}`])
+		})
+	}
+}
+
+// all is the numbers of a page whatever resource they are of.
+func all(of map[string]*resource) numbers {
+	sum := numbers{}
+	for _, r := range of {
+		for s, v := range r.numbers {
+			sum[s] += v
+		}
+	}
+	return sum
+}
+
+// exports is how many lines of the file exporter have numbers of a run.
+func exports(t testing.TB, c *collector, run string) int {
+	t.Helper()
+	text, err := os.ReadFile(c.jsonl)
+	require.NoError(t, err)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"`+run+`"`) {
+			n++
+		}
+	}
+	return n
+}
+
+// Two engines of one host, both of rank 0, in one run and in two: each has its own series, and its own sums.
+func TestEnginesOfOneRank(t *testing.T) {
+	for how, runs := range map[string][2]string{"one run": {"same", "same"}, "two runs": {"first", "second"}} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := newCollector(t, "collection_interval: 200ms")
+			a := c.begin(t, "KERNHES_RUN="+runs[0], "--speed", "2", file("solo.rank0"))
+			b := c.begin(t, "KERNHES_RUN="+runs[1], "--speed", "2", file("tp2.rank0"))
+			conflicts := 0.0
+			if runs[0] == runs[1] {
+				c.eventually("the conflict is seen", func() bool { conflicts = c.sessions(t)["kern_rank_conflicts"]; return conflicts > 0 })
+				assert.Equal(t, 2.0, conflicts)
+			} else {
+				c.eventually("both are connected", func() bool { return c.sessions(t)[`kern_sessions{link="connected"}`] == 2 })
+				assert.Zero(t, c.sessions(t)["kern_rank_conflicts"])
+			}
+			a.end(0)
+			b.end(0)
+			ranks := c.ranks(t, runs[0])
+			if runs[0] != runs[1] {
+				ranks = append(ranks, c.ranks(t, runs[1])...)
+			}
+			require.Len(t, ranks, 2)
+			if ranks[0].CommKernels > 0 { // only tp2 communicates
+				ranks[0], ranks[1] = ranks[1], ranks[0]
+			}
+			assert.Zero(t, ranks[0].Rank)
+			assert.Zero(t, ranks[1].Rank)
+			assert.NotEqual(t, ranks[0].PID, ranks[1].PID)
+			isExpected(t, "solo.rank0", ranks[0])
+			isExpected(t, "tp2.rank0", ranks[1])
+		})
+	}
+}
+
+// The engine is there first, the collector comes later; and its socket goes and comes again under a running engine.
+func TestCollectorComesLater(t *testing.T) {
+	t.Parallel()
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	p := c.begin(t, "--speed", "2", file("solo.rank0"))
+	flat := c.begin(t, file("tp2.rank1"))
+	p.waitFor(2000)
+	c.start()
+	p.end(0)
+	flat.end(0)
+	for name, p := range map[string]*play{"solo.rank0": p, "tp2.rank1": flat} {
+		ranks := c.ranks(t, p.run)
+		require.Len(t, ranks, 1)
+		isExpected(t, name, ranks[0])
+	}
+
+	// The socket's file is removed while an engine is connected: it goes on. The next one finds nobody, until it is there again.
+	connected := c.begin(t, "--speed", "2", file("solo.rank0"))
+	c.eventually("it is connected", func() bool { return strings.Count(c.log(), "engine connected") == 3 })
+	require.NoError(t, os.Remove(c.socket))
+	waiting := c.begin(t, file("tp2.rank0"))
+	connected.end(0)
+	waiting.waitFor(300)
+	assert.NoFileExists(t, c.socket)
+	c.stop()
+	c.start()
+	assert.FileExists(t, c.socket)
+	waiting.end(0)
+	ranks := c.ranks(t, waiting.run)
+	require.Len(t, ranks, 1)
+	isExpected(t, "tp2.rank0", ranks[0])
+	d := c.read(t).of(connected.run)
+	require.Len(t, d.sessions, 1)
+	assert.Len(t, d.steps, asRecorded()["solo.rank0"].Devices[0].StepsComplete)
+}
+
+// What an engine ends with is exported at its bye, not at the next interval, which may be an hour away.
+func TestExportAtBye(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	began := time.Now()
+	ranks, _ := c.play(t, file("solo.rank0"))
+	require.Len(t, ranks, 1)
+	isExpected(t, "solo.rank0", ranks[0])
+	require.Less(t, time.Since(began), time.Hour)
+	assert.Equal(t, 1, exports(t, c, ranks[0].Run))
+}
