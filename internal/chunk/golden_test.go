@@ -1,7 +1,6 @@
 package chunk_test
 
 import (
-	"flag"
 	"os"
 	"testing"
 	"time"
@@ -10,8 +9,6 @@ import (
 
 	"github.com/kernhes/kernhes/internal/chunk"
 )
-
-var update = flag.Bool("update", false, "write testdata/v1.chunk anew: only with another version")
 
 // TestVersion1Stays holds that what is packed, and read, as version 1 never changes: chunks lie in queues over an update.
 func TestVersion1Stays(t *testing.T) {
@@ -40,9 +37,6 @@ func TestVersion1Stays(t *testing.T) {
 	}
 	p.AddCopies(copies, time.Unix(1, 0))
 	p.Cut()
-	if *update {
-		require.NoError(t, os.WriteFile(file, body, 0o644))
-	}
 	golden, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, golden, body)
