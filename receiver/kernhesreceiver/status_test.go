@@ -1,0 +1,127 @@
+package kernhesreceiver
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+)
+
+// statusStory is two ranks of a run, of which the second has an engine that lies, and a third session that says it is the first.
+func statusStory(now time.Time) status {
+	at := uint64(now.UnixNano())
+	good := rankReport{
+		info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
+		rank: 0, nowNS: at - 1e9, firstNS: at - 10e9, lastNS: at - 3e9, watermarkNS: at - 2e9, lastStepNS: at - 4e9,
+		computeNS: 4e9, commNS: 1e9, idleNS: 3e9, kernels: 100, became: kernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, pending: 1,
+		complete: 5, readable: true, dropped: map[string]uint64{"hes_buffer": 0},
+	}
+	bad := good
+	bad.info = map[string]string{"run": "r", "pid": "8", "mode": "software", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
+	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
+	bad.dropped = map[string]uint64{"hes_buffer": 12}
+	names := []coverage.Named{{Name: "<b>mystery</b>", Time: coverage.Time{NS: 2e9, Kernels: 4}}}
+	cover := coverage.Report{Totals: coverage.Totals{
+		By: [3]coverage.Time{{NS: 2e9}, {NS: 1e9}, {NS: 1e9}}, InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},
+	}, Defaulted: names}
+	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []statusSession{
+		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
+		{id: 1, connected: true, reports: []rankReport{good}, coverage: []coverage.Report{cover}},
+		{id: 3, connected: true, reports: []rankReport{good}},
+	})
+}
+
+func TestStatus(t *testing.T) {
+	s := statusStory(time.Unix(1_800_000_000, 0))
+	require.Len(t, s.Sessions, 3)
+	assert.Equal(t, []string{sessionName(1), sessionName(3), sessionName(2)},
+		[]string{s.Sessions[0].Session, s.Sessions[1].Session, s.Sessions[2].Session}, "by run and rank")
+	first, liar := s.Sessions[0], s.Sessions[2]
+	assert.Equal(t, "B200", first.Ranks[0].GPU)
+	assert.Equal(t, []float64{1, 2, 3, 1}, []float64{*first.HeardAge, *first.Ranks[0].KernelAge, *first.Ranks[0].StepAge, *first.Ranks[0].WatermarkAge})
+	assert.Equal(t, residueStatus{}, first.Ranks[0].Residue)
+	assert.Equal(t, residueStatus{Kernels: 3, DeviceNS: -5}, liar.Ranks[0].Residue)
+	assert.InDelta(t, 3.0, liar.Waits, 0)
+	assert.Equal(t, "<script>\uFFFD\uFFFD\uFFFDevil", liar.ModeReason)
+	assert.Len(t, liar.Engine, maxStatusText+len("…"))
+	c := first.Ranks[0].Coverage
+	assert.Equal(t, map[string]float64{"default": 2, "rule": 1, "manifest": 1}, c.Classified)
+	assert.Equal(t, []float64{0.75, 0.5}, []float64{c.InStep, c.Labelled})
+	assert.Equal(t, []nameStatus{{"<b>mystery</b>", 2, 4}}, c.Defaulted)
+	assert.Nil(t, liar.Ranks[0].Coverage)
+	assert.Equal(t, []string{
+		"rank 1 of run r: the books do not add up: 3 kernels, -5 ns of device time",
+		"rank 0 of run r: 2 sessions say that they are it",
+		"rank 1 of run r: process 8 is not connected",
+		"rank 1 of run r: traces in mode \"software\", <script>\uFFFD\uFFFD\uFFFDevil",
+		"rank 1 of run r: 12 records lost: hes_buffer",
+		"rank 1 of run r: CUPTI does not say how many records it dropped",
+		"run r: several ranks, and no communication was ever seen: its kernels may have names that no rule knows",
+	}, s.Problems)
+}
+
+func TestStatusOfNothing(t *testing.T) {
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []statusSession{{id: 1, connected: true, reports: []rankReport{{
+		info: map[string]string{"mode": "hes"}, unplaced: true, readable: true, firstNS: 5, watermarkNS: 3}}}})
+	assert.Empty(t, s.Problems)
+	assert.Nil(t, s.Sessions[0].Ranks[0].KernelAge)
+	text, err := json.Marshal(newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", nil))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"problems":[],"sessions":[]`)
+}
+
+func TestRunsWithoutComm(t *testing.T) {
+	check := func(want int, comm uint64, kernels ...uint64) {
+		t.Helper()
+		var sessions []statusSession
+		for i, n := range kernels {
+			sessions = append(sessions, statusSession{reports: []rankReport{{info: map[string]string{"run": "r"}, rank: int64(i), kernels: n, comm: comm}}})
+		}
+		s := newStatus(time.Unix(1, 0), receiverReport{}, "", "", sessions)
+		assert.Len(t, runsWithoutComm(&s), want)
+	}
+	check(1, 0, 5, 5)
+	check(0, 1, 5, 5)
+	check(0, 0, 5)
+	check(0, 0, 5, 0) // the second has not begun
+}
+
+func TestServeStatus(t *testing.T) {
+	server := httptest.NewServer(serveStatus(func() status { return statusStory(time.Now()) }))
+	defer server.Close()
+	get := func(query, accept string) (kind, body string) {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodGet, server.URL+query, nil)
+		require.NoError(t, err)
+		request.Header.Set("Accept", accept)
+		answer, err := server.Client().Do(request)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.Header.Get("Content-Type"), string(text)
+	}
+	for _, page := range [][2]string{{"", "text/html,*/*"}, {"?format=html", ""}} {
+		kind, body := get(page[0], page[1])
+		assert.Contains(t, kind, "text/html")
+		assert.Contains(t, body, "&lt;script&gt;", "texts of engines are escaped")
+		assert.NotContains(t, body, "<script>")
+		assert.NotContains(t, body, "<b>mystery")
+		assert.Contains(t, body, "</html>")
+	}
+	for _, data := range [][2]string{{"", "*/*"}, {"?format=json", "text/html"}} {
+		kind, body := get(data[0], data[1])
+		assert.Equal(t, "application/json", kind)
+		var s status
+		require.NoError(t, json.Unmarshal([]byte(body), &s))
+		assert.Len(t, s.Sessions, 3)
+	}
+}
