@@ -238,7 +238,7 @@ func (a *Archive) begin(now time.Time) error {
 		return err
 	}
 	// A part that waits to be resumed may have lost its files, but not its name.
-	p, err := newPart(a.o.Disk, next(entries, a.closer.names(), now.UTC().Truncate(a.o.Roll), a.o.Host), a.o.Tables)
+	p, err := newPart(a.o.Disk, next(entries, a.closer.names(), now, a.o.Roll, a.o.Host), a.o.Tables)
 	if err != nil {
 		return err
 	}

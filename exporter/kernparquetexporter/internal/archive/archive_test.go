@@ -40,9 +40,9 @@ func TestRollsAreAlignedToTheClock(t *testing.T) {
 	addAll(t, a, noon.Add(time.Hour+time.Second), 5)
 	require.NoError(t, a.Close(t.Context()))
 	require.ElementsMatch(t, []string{
-		"k-20261129T120000Z-host-1.parquet", "s-20261129T120000Z-host-1.parquet", "c-20261129T120000Z-host-1.parquet",
-		"k-20261129T123000Z-host-1.parquet", "s-20261129T123000Z-host-1.parquet", "c-20261129T123000Z-host-1.parquet",
-		"k-20261129T130000Z-host-1.parquet", "s-20261129T130000Z-host-1.parquet", "c-20261129T130000Z-host-1.parquet",
+		"k-20261129T120000Z-host-1740000.parquet", "s-20261129T120000Z-host-1740000.parquet", "c-20261129T120000Z-host-1740000.parquet",
+		"k-20261129T123000Z-host-0.parquet", "s-20261129T123000Z-host-0.parquet", "c-20261129T123000Z-host-0.parquet",
+		"k-20261129T130000Z-host-1000.parquet", "s-20261129T130000Z-host-1000.parquet", "c-20261129T130000Z-host-1000.parquet",
 	}, names(t, d))
 	requireOnce(t, d, 5)
 	n := a.Counts()
@@ -63,7 +63,7 @@ func TestFlushNamesWhatItClosed(t *testing.T) {
 	files, err = a.Flush(t.Context())
 	require.NoError(t, err)
 	require.Len(t, files, 3)
-	require.Equal(t, "k-20261129T120000Z-host-1.parquet", files[0].Name)
+	require.Equal(t, "k-20261129T120000Z-host-60000.parquet", files[0].Name)
 	for i, rows := range []int64{3 * kernelsEach, 3, 3} {
 		require.Equal(t, rows, files[i].Rows)
 		info, err := os.Stat(filepath.Join(d.path, files[i].Name))
@@ -71,11 +71,11 @@ func TestFlushNamesWhatItClosed(t *testing.T) {
 		require.Equal(t, info.Size(), files[i].Bytes)
 	}
 	// The roll goes on in another part.
-	addAll(t, a, noon.Add(2*time.Minute), 4)
+	addAll(t, a, noon.Add(time.Minute), 4)
 	require.Equal(t, noon.Add(30*time.Minute), a.Status().Open.RollEnds)
 	files, err = a.Flush(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "k-20261129T120000Z-host-2.parquet", files[0].Name)
+	require.Equal(t, "k-20261129T120000Z-host-60001.parquet", files[0].Name)
 	requireOnce(t, d, 4)
 }
 
@@ -205,7 +205,7 @@ func TestOpenFileRemoved(t *testing.T) {
 	o.JournalBytes = 1
 	a := openArchive(t, o)
 	addAll(t, a, noon, 1) // in row groups that the journal names
-	require.NoError(t, os.Remove(filepath.Join(d.path, "k-20261129T120000Z-host-1.parquet.open")))
+	require.NoError(t, os.Remove(filepath.Join(d.path, "k-20261129T120000Z-host-0.parquet.open")))
 	_, err := a.Flush(t.Context())
 	require.Error(t, err)
 	files, err := a.Flush(t.Context())

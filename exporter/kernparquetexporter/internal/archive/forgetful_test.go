@@ -278,7 +278,7 @@ func story(t *testing.T, d *forgetful) (taken []int64) {
 	now := noon
 	for seq := int64(1); seq <= storyChunks; seq++ {
 		switch seq {
-		case 5:
+		case 4, 6, 9:
 			_, _ = a.Flush(t.Context())
 		case 11:
 			now = now.Add(time.Hour)

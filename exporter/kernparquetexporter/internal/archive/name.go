@@ -13,15 +13,17 @@ import (
 
 // A Name names the files of one part:
 //
-//	20261129T153000Z-HOST-1            of the roll that begins then, by this collector, the first part of it
-//	k-20261129T153000Z-HOST-1.parquet  closed: a table
-//	k-….parquet.open                   a table while it is written
-//	20261129T153000Z-HOST-1.journal    is there while the part is not closed
-//	20261129T153000Z-HOST-1.journal.new, ….journal.bad   a journal being written; one that could not be read
+//	20261129T153000Z-HOST-120            of the roll that begins then, by this collector, begun 120 ms later
+//	k-20261129T153000Z-HOST-120.parquet  closed: a table
+//	k-….parquet.open                     a table while it is written
+//	20261129T153000Z-HOST-120.journal    is there while the part is not closed
+//	….journal.new, ….journal.bad         a journal being written; one that could not be read
+//
+// So a name does not come again when its files were moved elsewhere.
 type Name struct {
 	Roll   time.Time // begin of the roll, whole seconds
 	Host   string
-	Number int
+	Number int // ms after Roll, or more if that was taken
 }
 
 // stampFormat is how a roll's begin stands in names: they sort by time.
@@ -78,14 +80,15 @@ func journals(entries []Entry) (names []Name) {
 	return names
 }
 
-// next is a name of the roll that neither a file in entries nor any of taken has.
-func next(entries []Entry, taken []Name, roll time.Time, host string) Name {
+// next is a name of the roll, each of so long, for a part that begins now. Neither a file in entries nor any of taken has it.
+func next(entries []Entry, taken []Name, now time.Time, long time.Duration, host string) Name {
+	roll := now.UTC().Truncate(long)
 	for _, e := range entries {
 		if n, ok := parse(anyPattern, e.Name); ok {
 			taken = append(taken, n)
 		}
 	}
-	name := Name{roll, host, 1}
+	name := Name{roll, host, int(now.Sub(roll).Milliseconds())}
 	for _, n := range taken {
 		if n.Roll.Equal(roll) && n.Host == host {
 			name.Number = max(name.Number, n.Number+1)

@@ -169,7 +169,7 @@ type Closed struct {
 	Bytes int64         `json:"bytes"`
 }
 
-// finish closes the tables: footers, sync, names, sync of the folder; then the journal goes. keep is called before it goes.
+// finish closes the tables: footers, sync, names; then keep, which syncs the folder; then the journal goes.
 func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, err error) {
 	defer func() {
 		if err != nil {
@@ -196,9 +196,6 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 				return nil, err
 			}
 		}
-	}
-	if err := p.disk.Sync(); err != nil {
-		return nil, err
 	}
 	if err := keep(); err != nil {
 		return nil, err
