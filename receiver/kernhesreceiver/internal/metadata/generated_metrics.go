@@ -32,7 +32,7 @@ const (
 	AttributeKernKernelGrid           = "kern.kernel.grid"             // Blocks in x, y and z.
 	AttributeKernKernelName           = "kern.kernel.name"             // Name of the kernel, demangled.
 	AttributeKernKernelOp             = "kern.kernel.op"               // The call's op, where a manifest gives it.
-	AttributeKernKernelPosition       = "kern.kernel.position"         // Position in the step, from 0, in order of launch and graph node; the archive's column position.
+	AttributeKernKernelPosition       = "kern.kernel.position"         // Position in the step, from 0, in order of launch and graph node; the archive's column pos.
 	AttributeKernKernelStream         = "kern.kernel.stream"           // Stream as CUPTI numbers it.
 	AttributeKernKernelSymbol         = "kern.kernel.symbol"           // Name of the kernel as CUPTI gave it.
 	AttributeKernLevelKernels         = "kern.level.kernels"           // Kernels below.
