@@ -24,6 +24,7 @@ var commands = []command{
 	{"classify", "print the classes of kernel names read from standard input", func(args []string, out io.Writer) error {
 		return classify(args, os.Stdin, out)
 	}},
+	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err
