@@ -22,7 +22,7 @@ type Config struct {
 	// Roll closes the files at each multiple of this since midnight UTC, by the time of arrival. Default: 30m.
 	Roll time.Duration `mapstructure:"roll"`
 
-	// RowGroupRows is how many rows of a rank make a row group of table k. Default: 131072.
+	// RowGroupRows is how many rows of a rank make a row group of table k; fewer if 2097152 kernels wait in memory, all ranks together. Default: 131072.
 	RowGroupRows int `mapstructure:"row_group_rows"`
 
 	// Compression is of pages: zstd, snappy or none. Default: zstd.
@@ -92,9 +92,9 @@ func (c *Config) Validate() error {
 	if c.Roll < time.Second || c.Roll > 24*time.Hour || c.Roll%time.Second != 0 || 24*time.Hour%c.Roll != 0 {
 		fault("roll: %v: want whole seconds of which a day is a multiple", c.Roll)
 	}
-	// Fewer make files of which more is footer than rows; more do not fit memory with 8 ranks waiting.
-	if c.RowGroupRows < 1024 || c.RowGroupRows > 1<<24 {
-		fault("row_group_rows: %d: want 1024 to %d", c.RowGroupRows, 1<<24)
+	// Fewer make files of which more is footer than rows; more take 80 MB and upwards before they are written.
+	if c.RowGroupRows < 1024 || c.RowGroupRows > 1<<22 {
+		fault("row_group_rows: %d: want 1024 to %d", c.RowGroupRows, 1<<22)
 	}
 	switch c.Compression {
 	case "zstd", "snappy", "none":

@@ -19,6 +19,10 @@ import (
 	"github.com/kernhes/kernhes/internal/parquet"
 )
 
+// maxPending is how many kernels may wait in memory for their row groups, at some 20 bytes each where shapes repeat: 16 ranks
+// of the default. Beyond, a rank gets a smaller row group. While files are being closed, theirs wait besides.
+const maxPending = 16 * parquet.DefaultRowGroupRows
+
 // parquetExporter owns the archive, its clock and the HTTP server.
 type parquetExporter struct {
 	set       exporter.Settings
@@ -49,7 +53,9 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 	a, err := archive.Open(archive.Options{
 		Disk: e.disk, Host: archive.HostName(name), Roll: e.config.Roll,
 		MaxAge: e.config.Retention.MaxAge, MaxBytes: e.config.Retention.MaxBytes,
-		Tables: parquet.Options{RowGroupRows: e.config.RowGroupRows, Compression: e.config.Compression},
+		Tables: parquet.Options{
+			RowGroupRows: e.config.RowGroupRows, MaxPending: max(maxPending, e.config.RowGroupRows), Compression: e.config.Compression,
+		},
 		Logger: e.set.Logger,
 	})
 	if err != nil {

@@ -95,6 +95,9 @@ func newPart(disk Disk, name Name, o parquet.Options) (*part, error) {
 func (p *part) open(is parquet.Table, groups []parquet.Group, o parquet.Options) (err error) {
 	t := &table{is: is}
 	o.Groups = groups
+	if is != parquet.Kernels {
+		o.RowGroupRows, o.MaxPending = 0, 0 // few rows come: the writer's defaults do
+	}
 	if t.writer, err = parquet.NewWriter(t, is, o); err != nil {
 		return err
 	}
