@@ -25,6 +25,8 @@ var commands = []command{
 		return classify(args, os.Stdin, out)
 	}},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
+	{"run", "start a command with the shim in it", runCommand},
+	{"doctor", "say whether and how kernhes can trace here", doctor},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err

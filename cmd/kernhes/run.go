@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const runText = `Starts COMMAND with libkernhes.so in it: sets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH to it, and what these were
+before to KERNHES_CUDA_NEXT and KERNHES_NVTX_NEXT, so that the libraries named there go on working; and KERNHES_CUPTI to the
+libcupti of the command's Python environment or of the CUDA toolkit, which is used if the process has not loaded its own.
+What it set it says on one line of stderr. Then COMMAND takes the place of kernhes: process id, signals, terminal and exit code are its own.
+
+libkernhes.so is looked for beside kernhes and in ../lib. Everything else is set by variables named KERNHES_..., which
+are passed on; the flags below are short for some of them. The variables are inherited by the processes that COMMAND
+starts; nothing is done in those that make no CUDA context.`
+
+// execute replaces this process; tests put another in its place.
+var execute = syscall.Exec
+
+// runCommand starts a command with the shim in it.
+func runCommand(args []string, _ io.Writer) error {
+	f := flags("run", "[FLAGS] -- COMMAND [ARGUMENT...]", runText)
+	library := f.String("lib", "", "path of libkernhes.so (default: beside kernhes)")
+	endpoint := f.String("endpoint", "", "where the collector listens; sets KERNHES_ENDPOINT")
+	software := f.Bool("software", false, "trace by software where HES is not on, 1 to 2 µs a kernel; sets KERNHES_SOFTWARE=on")
+	quiet := f.Bool("quiet", false, "don't say what is set")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() == 0 {
+		return fmt.Errorf("run: no command: %w", errUsage)
+	}
+	path, err := findBeside(*library, "libkernhes.so", errNoLibrary)
+	if err != nil {
+		return err
+	}
+	program, err := exec.LookPath(f.Arg(0))
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	set := injection(path, os.LookupEnv)
+	if cupti := findCUPTI(program, os.LookupEnv); cupti != "" && os.Getenv("KERNHES_CUPTI") == "" {
+		set = append(set, "KERNHES_CUPTI="+cupti)
+	}
+	if *endpoint != "" {
+		set = append(set, "KERNHES_ENDPOINT="+*endpoint)
+	}
+	if *software {
+		set = append(set, "KERNHES_SOFTWARE=on")
+	}
+	if !*quiet {
+		fmt.Fprintf(os.Stderr, "kernhes: %s\n", strings.Join(set, " "))
+	}
+	if err := execute(program, f.Args(), merge(os.Environ(), set)); err != nil {
+		return fmt.Errorf("run: %s: %w", program, err)
+	}
+	return nil
+}
+
+// injection is the variables that inject a library. What is injected already is called next; a chain that is there stays.
+func injection(path string, lookup func(string) (string, bool)) []string {
+	var set []string
+	for _, v := range []struct{ name, next string }{
+		{"CUDA_INJECTION64_PATH", "KERNHES_CUDA_NEXT"},
+		{"NVTX_INJECTION64_PATH", "KERNHES_NVTX_NEXT"},
+	} {
+		set = append(set, v.name+"="+path)
+		before, _ := lookup(v.name)
+		// Itself, or another copy of itself, is never called next.
+		if before != "" && before != path && filepath.Base(before) != filepath.Base(path) {
+			set = append(set, v.next+"="+before)
+		}
+	}
+	return set
+}
+
+// merge gives the environment with variables set anew.
+func merge(environ, set []string) []string {
+	names := map[string]bool{}
+	for _, pair := range set {
+		name, _, _ := strings.Cut(pair, "=")
+		names[name] = true
+	}
+	merged := make([]string, 0, len(environ)+len(set))
+	for _, pair := range environ {
+		if name, _, _ := strings.Cut(pair, "="); !names[name] {
+			merged = append(merged, pair)
+		}
+	}
+	return append(merged, set...)
+}
