@@ -1,0 +1,59 @@
+-- Is B faster than A, call by call, under live traffic?
+--
+-- A and B are runs, engine versions or archives: variables `a` and `b` name a run or a version; else, with a second archive
+-- (`archive_b`), A is the newest run of the first and B of the second; else A is the run before the newest and B the newest.
+--
+-- program, batch, kv   only steps of equal buckets are compared: traffic may differ, work may not
+-- call; class
+-- steps_a, steps_b     steps that have it
+-- us_a, us_b   mean time of the call in a step: of compute, the mean over ranks; of comm, that of the rank that came last
+--              (the shortest), so that waiting for others is not taken for it
+-- diff_pct     what B takes more than A, percent of A
+-- low_pct, high_pct    95% confidence interval of diff_pct
+-- least_pct    the smallest difference that so many steps show in four of five tries, at 5% significance: if it is above what you
+--              look for, the archive is too short to tell
+-- differs      the interval leaves out zero. Of calls that are equal, one in twenty differs by chance
+--
+-- Steps that follow each other are alike (clocks, temperature, traffic), so their spread is too small. Means of up to 20 stretches
+-- of steps are compared instead (Welch's test), which forgets all but what is alike over a twentieth of a run.
+with runs as (
+  select archive, run, max(end_ns) as until, row_number() over (partition by archive order by max(end_ns) desc) as age
+  from all_s group by archive, run),
+sides as (
+  select distinct side, s.archive, s.run, s.version from all_s s join runs using (archive, run),
+    (values ('a', getvariable('a')), ('b', getvariable('b'))) sides(side, given)
+  where case when given is not null then given in (s.run, s.version)
+             when getvariable('archive_b') is not null then archive = side and age = 1
+             else archive = 'a' and age = case side when 'a' then 2 else 1 end end),
+steps as (
+  select side, archive, run, rank, seq, s.program, batch_bucket(tokens, seqs) as batch, kv_bucket(kv, seqs) as kv, start_ns
+  from all_s s join sides using (archive, run, version) where complete),
+calls as ( -- on one rank
+  select side, run, seq, t.program, batch, kv, call, class, rank, sum(dur_ns) as ns, any_value(t.start_ns) as start_ns
+  from all_k join steps t using (archive, run, rank, seq) where call <> ''
+  group by all),
+units as ( -- in one step
+  select side, program, batch, kv, call, class, min(start_ns) as began,
+         case when class = 'comm' then min(ns) else avg(ns) end as ns
+  from calls group by side, run, seq, program, batch, kv, call, class),
+stretches as (
+  select side, program, batch, kv, call, class, avg(ns) as ns, count(*) as steps
+  from (select *, ntile(20) over (partition by side, program, batch, kv, call, class order by began) as stretch from units)
+  group by side, program, batch, kv, call, class, stretch),
+means as (
+  select side, program, batch, kv, call, class, sum(steps)::bigint as steps, count(*) as n,
+         avg(ns) as mean, var_samp(ns) / count(*) as error2
+  from stretches group by all),
+pairs as (
+  select program, batch, kv, call, class, a.steps as steps_a, b.steps as steps_b, a.mean as mean_a, b.mean as mean_b,
+         sqrt(a.error2 + b.error2) as error,
+         case when a.error2 + b.error2 = 0 then 1e9
+              else (a.error2 + b.error2) ** 2 / (a.error2 ** 2 / (a.n - 1) + b.error2 ** 2 / (b.n - 1)) end as df
+  from means a join means b using (program, batch, kv, call, class) where a.side = 'a' and b.side = 'b'),
+-- Student's t for 97.5% and 80% from the normal's, to 1/df⁴: within 0.3% from 3 degrees of freedom on.
+tested as (select *, student(1.959963985, df) as t, student(0.841621234, df) as power from pairs)
+select program, batch, kv, call, class, steps_a, steps_b, mean_a / 1e3 as us_a, mean_b / 1e3 as us_b,
+       100 * (mean_b - mean_a) / mean_a as diff_pct,
+       100 * (mean_b - mean_a - t * error) / mean_a as low_pct, 100 * (mean_b - mean_a + t * error) / mean_a as high_pct,
+       100 * (t + power) * error / mean_a as least_pct, abs(mean_b - mean_a) > t * error as differs
+from tested order by mean_a * steps_a desc, program, batch, kv, call, class;

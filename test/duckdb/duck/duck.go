@@ -1,0 +1,161 @@
+// Package duck opens DuckDB on an archive of Parquet files with the views that queries/ stand on.
+package duck
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	_ "github.com/duckdb/duckdb-go/v2" // the driver
+)
+
+// An Archive says what queries look at, as variables of views.sql. Empty texts are null there.
+type Archive struct {
+	Dir  string // archive
+	DirB string // archive_b
+	Run  string // run
+	A, B string // a, b
+}
+
+// Open opens a database in memory in which views, a file such as queries/views.sql, has run.
+func Open(a Archive, views string) (*sql.DB, error) {
+	text, err := os.ReadFile(views)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("duckdb", "")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // variables are a connection's
+	for _, v := range []struct{ name, value string }{
+		{"archive", clean(a.Dir)}, {"archive_b", clean(a.DirB)}, {"run", a.Run}, {"a", a.A}, {"b", a.B},
+	} {
+		if _, err := db.Exec("set variable " + v.name + " = " + quote(v.value)); err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+	}
+	if _, err := db.Exec(string(text)); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s on %s: %w", views, a.Dir, err), db.Close())
+	}
+	return db, nil
+}
+
+func clean(dir string) string {
+	if dir == "" || strings.Contains(dir, "://") {
+		return dir
+	}
+	return filepath.Clean(dir)
+}
+
+// quote writes a text as SQL; an empty one is null.
+func quote(s string) string {
+	if s == "" {
+		return "null::varchar"
+	}
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}
+
+// A Table is a query's answer.
+type Table struct {
+	Columns []string
+	Rows    [][]any
+}
+
+// Query runs one or more statements and returns the last one's answer.
+func Query(db *sql.DB, text string) (*Table, error) {
+	rows, err := db.Query(text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	t := &Table{}
+	if t.Columns, err = rows.Columns(); err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row := make([]any, len(t.Columns))
+		to := make([]any, len(row))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, rows.Err()
+}
+
+// widest is how many characters of a text a table shows.
+const widest = 60
+
+// String is the table for people: columns side by side, numbers to three places.
+func (t *Table) String() string {
+	lines := [][]string{t.Columns}
+	for _, row := range t.Rows {
+		var line []string
+		for _, v := range row {
+			line = append(line, show(v))
+		}
+		lines = append(lines, line)
+	}
+	width := make([]int, len(t.Columns))
+	for _, line := range lines {
+		for i, s := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(s))
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		for i, s := range line {
+			fill := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+			if len(t.Rows) > 0 && number(t.Rows[0][i]) {
+				s, fill = fill+s, ""
+			}
+			if i == len(line)-1 {
+				fill = ""
+			}
+			b.WriteString(s + fill)
+			if i < len(line)-1 {
+				b.WriteString("  ")
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func number(v any) bool {
+	switch v.(type) {
+	case string, bool, nil:
+		return false
+	}
+	return true
+}
+
+// show is a value as a table has it: one line, and no control characters of an engine's texts.
+func show(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float64:
+		return fmt.Sprintf("%.3f", v)
+	case string:
+		v = strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return '·'
+			}
+			return r
+		}, strings.ToValidUTF8(v, "·"))
+		if r := []rune(v); len(r) > widest {
+			return string(r[:widest-1]) + "…"
+		}
+		return v
+	}
+	return fmt.Sprint(v)
+}
