@@ -30,6 +30,7 @@ type process struct {
 	steps  *step.Assembler
 
 	devices   []*deviceState // in order of their ids
+	main      *deviceState   // the first that was seen: has what is of the process as a whole
 	graphMode graphMode
 
 	got       uint64 // highest numbered frame taken
@@ -132,6 +133,9 @@ func (p *process) device(id uint16) *deviceState {
 			id: id, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
 			copies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
 		})
+		if p.main == nil {
+			p.main = p.devices[i]
+		}
 		if p.loss {
 			p.devices[i].account.Lost(p.lossUntil)
 		}

@@ -46,7 +46,8 @@ func givenRank(s *step.Step) (int64, bool) {
 	return rank, err == nil
 }
 
-// reports copies the totals of each device; those of the process as a whole are in the first.
+// reports copies the totals of each device; those of the process as a whole are in that of the device which
+// was seen first.
 func (p *process) reports() []rankReport {
 	reports := make([]rankReport, max(1, len(p.devices)))
 	if len(p.devices) == 0 {
@@ -56,7 +57,7 @@ func (p *process) reports() []rankReport {
 	for i, d := range p.devices {
 		reports[i] = p.report(d)
 	}
-	first := &reports[0]
+	first := &reports[max(0, slices.Index(p.devices, p.main))]
 	c := p.names.Counts
 	first.launches = launchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled}
 	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)

@@ -349,6 +349,21 @@ func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 	require.Equal(t, loose{Outside: 1}, s.p.loose(), "what was settled before is not counted again")
 }
 
+func TestAnEngineThatIsGone(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	s.launch(1001, 2)
+	s.launch(1002, 3)
+	s.ran(2, 1010, 1020)
+	s.end(true)
+	r := s.report()
+	require.Equal(t, map[string]uint64{"engine_gone": 1}, r.dropped)
+	require.Equal(t, map[string]uint64{"engine_gone": 1}, r.incomplete)
+	require.EqualValues(t, 1, r.complete)
+	require.EqualValues(t, 1, r.launches.Unfulfilled)
+}
+
 func TestRanksOfDevices(t *testing.T) {
 	rank := func(pairs ...string) int64 {
 		s := newScript(t, pairs...)

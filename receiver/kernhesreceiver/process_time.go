@@ -219,11 +219,13 @@ func (p *process) end(gone bool) {
 	}
 	var lost uint64
 	p.names.End(func(l *cupti.Launch) {
-		p.launchEnded(l)
 		if l.Expired() {
 			lost += uint64(l.Missing())
+		} else {
+			p.steps.LaunchEnded(l)
 		}
 	})
+	p.missing += lost
 	if lost > 0 && gone {
 		p.dropped["engine_gone"] += lost
 	}

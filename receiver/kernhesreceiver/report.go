@@ -36,7 +36,7 @@ type rankReport struct {
 	readable   bool
 
 	series []seriesReport
-	stats  map[uint32]uint64 // the shim's STATS; only in a process's first report
+	stats  map[uint32]uint64 // the shim's STATS; only in one report of a process
 }
 
 // kernelStates says what became of kernel records; each is in one of them.

@@ -138,13 +138,11 @@ func (a *Assembler) Launched(id ranges.ID, time uint64) (ordinal uint32, ok bool
 
 // LaunchEnded takes the end of a launch: all its records came, or it went into a graph, or was given up.
 func (a *Assembler) LaunchEnded(l *cupti.Launch) {
-	is := a.issues[l.Owner]
-	if is == nil {
-		return
-	}
-	is.waiting--
-	if l.Expired() && is.reason == "" {
-		is.reason = MissingRecords
+	if is := a.issues[l.Owner]; is != nil {
+		is.waiting--
+		if l.Expired() {
+			is.fail(MissingRecords)
+		}
 	}
 }
 
