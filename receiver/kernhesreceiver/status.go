@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 )
 
@@ -103,6 +104,25 @@ type nameStatus struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 	Kernels uint64  `json:"kernels"`
+}
+
+// status says how the receiver's live sessions stand.
+func (r *kernhesReceiver) status(now time.Time) status {
+	var sessions []statusSession
+	for _, s := range r.table.all() {
+		s.mu.Lock()
+		if !s.over {
+			one := statusSession{id: s.id, connected: s.conn != nil, reports: s.engine.reports()}
+			if !one.connected {
+				one.waits = now.Sub(s.left)
+			}
+			sessions = append(sessions, one)
+		}
+		s.mu.Unlock()
+	}
+	report := receiverReport{since: r.begun}
+	report.bye, report.gone = r.table.ended()
+	return newStatus(now, report, r.set.BuildInfo.Version, classify.Builtin.Version, sessions)
 }
 
 // newStatus says how live sessions stand.

@@ -78,6 +78,27 @@ func TestStatusOfNothing(t *testing.T) {
 	assert.Contains(t, string(text), `"problems":[],"sessions":[]`)
 }
 
+func TestStatusOfAReceiver(t *testing.T) {
+	b := newBench(t, nil)
+	one, _, _ := b.connect(1)
+	two, _, _ := b.connect(2, "pid", "78")
+	one.word(1, "outside")
+	one.ack(1)
+	require.NoError(t, two.Close())
+	require.Eventually(t, func() bool { return b.number("kernhes_connections") == 1 }, waitFor, tick)
+	s := b.r.status(time.Now())
+	require.Len(t, s.Sessions, 2)
+	assert.True(t, s.Sessions[0].Connected)
+	assert.EqualValues(t, 1, s.Sessions[0].Ranks[0].Outside)
+	assert.False(t, s.Sessions[1].Connected)
+	assert.Equal(t, "78", s.Sessions[1].PID)
+	one.bye(2)
+	one.ack(2)
+	s = b.r.status(time.Now())
+	assert.Len(t, s.Sessions, 1)
+	assert.EqualValues(t, 1, s.Bye)
+}
+
 func TestRunsWithoutComm(t *testing.T) {
 	check := func(want int, comm uint64, kernels ...uint64) {
 		t.Helper()

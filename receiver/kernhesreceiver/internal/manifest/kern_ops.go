@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 )
 
 var (
@@ -33,6 +35,7 @@ type op struct {
 // A launch starts one entry of a module, or a built-in.
 type launch struct {
 	entry  string
+	path   string // entry as classify.Path has it
 	kind   launchKind
 	maybe  bool  // it may make no kernel
 	params []int // of its op, that it is given: peer buffers among them make it comm
@@ -116,7 +119,7 @@ func (s *schema) readLaunch(v *value, opParams int, scratch map[string]bool) (l 
 	if err := entry.is('"'); err != nil {
 		return l, err
 	}
-	l.entry = entry.text
+	l.entry, l.path = entry.text, classify.Path(entry.text)
 	switch {
 	case nccl.MatchString(l.entry):
 		l.kind, l.maybe = ncclLaunch, true

@@ -19,6 +19,7 @@ const maxCalls = 1 << 17
 type program struct {
 	calls   []call
 	labels  map[string][]int // calls by label
+	bare    []int            // calls that have none
 	entries map[string]bool  // paths of all kernels that it names
 }
 
@@ -55,10 +56,12 @@ func (s *schema) readPrograms(v *value) (map[string]*program, error) {
 			}
 			if made.label != "" {
 				p.labels[made.label] = append(p.labels[made.label], len(p.calls))
+			} else {
+				p.bare = append(p.bare, len(p.calls))
 			}
 			for i := range made.launches {
 				if l := &made.launches[i]; l.kind == kernelLaunch {
-					p.entries[l.entry] = true
+					p.entries[l.path] = true
 				}
 			}
 			p.calls = append(p.calls, made)

@@ -126,6 +126,15 @@ func TestClassIsOfTheLaunch(t *testing.T) {
 	}
 }
 
+// A label is a call's choice: kernels without one meet the calls without one.
+func TestCallsWithoutLabels(t *testing.T) {
+	body := bytes.Replace(load(t, "toy-moe-ep2.json"), []byte(`"label": "prefill.target.moe.layers.0.experts", `), nil, 1)
+	got, wrong := parse(t, body).Match("prefill", []Kernel{{"", "hold"}, {"prefill.target.embed", "embed_rows"}, {"", "mega_moe_e64_r2"}})
+	if classes(got) != "-cf" || wrong != 1 {
+		t.Errorf("got %s with %d mismatches", classes(got), wrong)
+	}
+}
+
 func TestKernMutations(t *testing.T) {
 	good := string(load(t, "toy-moe-ep2.json"))
 	check := func(old, changed, want string) {

@@ -25,8 +25,10 @@ func (s slot) meaning() Meaning {
 func (p *program) match(kernels []Kernel, meanings []Meaning) (mismatches int) {
 	var order []string // labels in the order in which they come first
 	labelled := map[string][]int{}
+	var bare []int
 	for i, k := range kernels {
 		if k.Call == "" {
+			bare = append(bare, i)
 			continue
 		}
 		if labelled[k.Call] == nil {
@@ -35,13 +37,13 @@ func (p *program) match(kernels []Kernel, meanings []Meaning) (mismatches int) {
 		labelled[k.Call] = append(labelled[k.Call], i)
 	}
 	if len(order) == 0 {
-		all := make([]int, len(kernels))
-		for i := range all {
-			all[i] = i
-		}
-		return p.align(kernels, all, p.slots(nil), meanings)
+		return p.align(kernels, bare, p.slots(nil), meanings)
 	}
-	// Kernels without a call are then the engine's own: they mean nothing here, and are no mismatch.
+	// Kernels without a label belong to calls without one; if there are none they are the engine's own: they mean nothing
+	// here, and are no mismatch.
+	if p.bare != nil {
+		mismatches += p.align(kernels, bare, p.slots(p.bare), meanings)
+	}
 	for _, label := range order {
 		calls := p.labels[label]
 		if calls == nil {
@@ -168,7 +170,7 @@ type name struct {
 
 func (p *program) name(full string) name {
 	n := name{full: full, path: classify.Path(full)}
-	n.entry = p.entries[full] || p.entries[n.path]
+	n.entry = p.entries[n.path]
 	n.nccl = ncclName.MatchString(n.path)
 	return n
 }
@@ -189,5 +191,5 @@ func (n name) fits(s slot) bool {
 	case cublasLaunch: // only the library knows its kernels' names: whatever no other launch has
 		return !n.entry && !n.nccl
 	}
-	return n.full == s.entry || n.path == s.entry || n.path == classify.Path(s.entry)
+	return n.full == s.entry || n.path == s.path
 }
