@@ -97,8 +97,7 @@ func (t *tracer) drain() {
 
 // offer takes a final step, and reports whether it was picked.
 func (t *tracer) offer(s trace.Step) (picked bool) {
-	var few [4]pick
-	for _, p := range t.sampler.Offer(s.Candidate(), time.Now(), few[:0]) {
+	for _, p := range t.sampler.Offer(s.Candidate(), time.Now(), nil) {
 		t.put(p)
 		picked = picked || p.Item.Step == s.Step
 	}

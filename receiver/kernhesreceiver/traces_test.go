@@ -3,8 +3,11 @@ package kernhesreceiver
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -300,4 +303,227 @@ func textOf(root tracedSpan) string {
 		text += fmt.Sprintf(",kv=%d", kv)
 	}
 	return text
+}
+
+// seqOf is the seq in the texts of the recordings.
+var seqOf = regexp.MustCompile(` seq=\d+,`)
+
+// TestRanksThatCountMeet removes the seqs from the texts: the ranks' own counts bring their steps together. Those of a rank
+// that was joined late never meet another's.
+func TestRanksThatCountMeet(t *testing.T) {
+	traces := func(name string, late bool) (ids []string) {
+		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
+		require.NoError(t, err)
+		for _, f := range recording.Frames {
+			if push, ok := f.(*krec.Push); ok && strings.HasPrefix(push.Text, "step:") {
+				push.Text = seqOf.ReplaceAllString(push.Text, " ")
+			}
+		}
+		frames := fakeshim.Frames(recording, fakeshim.Options{})
+		if late {
+			const missed = 2
+			binary.LittleEndian.PutUint64(frames[1][16:], missed) // BASE: what came before is acknowledged
+			frames = slices.Delete(frames, 2, 2+missed)
+		}
+		b := newTracingBench(t, everything, trace.Flat, nil)
+		b.playTraced(t, frames)
+		for _, s := range spansOf(t, b.sink.AllTraces()) {
+			if s.ParentSpanID().IsEmpty() {
+				pairs, _ := s.Attributes().Get(metadata.AttributeKernStepPairs)
+				require.Equal(t, !late, pairs.Bool())
+				ids = append(ids, s.TraceID().String())
+			}
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	first := traces("tp2.rank0", false)
+	assert.Len(t, slices.Compact(slices.Clone(first)), 189)
+	assert.Equal(t, first, traces("tp2.rank1", false))
+	late := traces("tp2.rank1", true)
+	assert.NotEmpty(t, late)
+	for _, id := range late {
+		if slices.Contains(first, id) {
+			t.Fatalf("trace %s is another rank's", id)
+		}
+	}
+}
+
+// TestResendMakesNoDoubles plays a recording twice, as to a collector that was started anew.
+func TestResendMakesNoDoubles(t *testing.T) {
+	recording, err := krec.Read(filepath.Join(recordings, "tp2.rank0.krec.zst"))
+	require.NoError(t, err)
+	frames := fakeshim.Frames(recording, fakeshim.Options{})
+	b := newTracingBench(t, everything, trace.Tree, nil)
+	b.playTraced(t, frames)
+	once := spansOf(t, b.sink.AllTraces())
+	b.sink.Reset()
+	b.playTraced(t, frames)
+	again := spansOf(t, b.sink.AllTraces())
+	require.Len(t, again, len(once))
+	for id := range again {
+		if _, ok := once[id]; !ok {
+			t.Fatalf("span %v is new", id)
+		}
+	}
+}
+
+func TestRefusedTracesAreCounted(t *testing.T) {
+	frames, _, _ := graphSteps(t, 10)
+	b := newTracingBench(t, everything, trace.Tree, consumertest.NewErr(errors.New("refused")))
+	b.playTraced(t, frames)
+	assert.EqualValues(t, 10, b.number(t, "kernhes_unsampled_steps"))
+	assert.Zero(t, b.number(t, "kernhes_sampled_spans"))
+}
+
+func TestBudgetAndQueueAreCounted(t *testing.T) {
+	frames, _, _ := graphSteps(t, maxPicks+500)
+	cfg := everything
+	cfg.Spans = 1000
+	b := newTracingBench(t, cfg, trace.Flat, nil)
+	p := b.playTraced(t, frames)
+	picked := b.number(t, "kernhes_sampled_steps")
+	assert.Positive(t, picked)
+	assert.EqualValues(t, p.reports()[0].complete, uint64(picked+b.number(t, "kernhes_unsampled_steps")), "each step was chosen: written or counted")
+
+	b = newTracingBench(t, everything, trace.Flat, nil)
+	for range maxPicks + 7 {
+		b.put(pick{})
+	}
+	assert.EqualValues(t, 7, b.number(t, "kernhes_unsampled_steps"))
+}
+
+func TestTracerWritesAndEnds(t *testing.T) {
+	frames, kernels, _ := graphSteps(t, 20)
+	b := newTracingBench(t, everything, trace.Flat, nil)
+	b.start(time.Hour)
+	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
+	var p *process
+	for f, err := r.Next(); err == nil; f, err = r.Next() {
+		if f.Kind == wire.KindHello {
+			h, err := wire.ParseHello(f.Body)
+			require.NoError(t, err)
+			p = newTestProcess(h)
+			p.set.traces = b.tracer
+			continue
+		}
+		require.NoError(t, p.frame(f))
+	}
+	p.end(false)
+	require.NoError(t, b.shutdown(t.Context()))
+	require.NoError(t, b.shutdown(t.Context()), "twice")
+	assert.Equal(t, 20+kernels, b.sink.SpanCount())
+	require.NoError(t, newTracingBench(t, everything, trace.Flat, nil).shutdown(t.Context()), "without start")
+}
+
+// TestDemandGetsTheNextStep asks while steps come.
+func TestDemandGetsTheNextStep(t *testing.T) {
+	frames, _, _ := graphSteps(t, 5)
+	cfg := everything
+	cfg.OneIn = 0
+	b := newTracingBench(t, cfg, trace.Flat, nil)
+	request, _, err := b.sampler.Ask(sample.Ask{Steps: 2}, time.Now(), nil)
+	require.NoError(t, err)
+	b.playTraced(t, frames)
+	<-request.Done
+	roots, _ := whole(t, spansOf(t, b.sink.AllTraces()))
+	require.Len(t, roots, 2)
+	got := b.sampler.End(request)
+	ids := []string{pcommon.TraceID(got.Taken[0].Trace).String(), pcommon.TraceID(got.Taken[1].Trace).String()}
+	for _, root := range roots {
+		assert.Contains(t, ids, root.TraceID().String())
+		assert.Equal(t, string(sample.Demand), root.text(metadata.AttributeKernStepSampledBy))
+	}
+
+	// Those that are kept are there for who knows their seq.
+	seq := uint64(3)
+	answer, err := b.demand(t.Context(), sample.Ask{Steps: 1, Seq: &seq})
+	require.NoError(t, err)
+	require.Len(t, answer.Taken, 1)
+	assert.EqualValues(t, 3, answer.Taken[0].Seq)
+}
+
+// unsampled is the default configuration with a ratio that chooses none of a test's few steps.
+func unsampled() sample.Config {
+	cfg := createDefaultConfig().(*Config).Traces.sampling()
+	cfg.OneIn = 1 << 50
+	return cfg
+}
+
+// TestNothingSampledCostsNoAllocation offers one step again and again, as the next of its rank.
+func TestNothingSampledCostsNoAllocation(t *testing.T) {
+	frames, _, _ := graphSteps(t, 3)
+	b := newTracingBench(t, unsampled(), trace.Tree, nil)
+	b.playTraced(t, frames)
+	var last trace.Step
+	for k := range b.kept(t) {
+		last = k
+	}
+	offer := func() {
+		last.Seq++
+		b.offer(last)
+	}
+	for range 10_000 { // until the room for kept steps has its size
+		offer()
+	}
+	assert.Zero(t, testing.AllocsPerRun(10_000, offer))
+}
+
+// kept yields the steps that the sampler keeps, by asking for all.
+func (b *tracingBench) kept(t *testing.T) func(func(trace.Step) bool) {
+	return func(yield func(trace.Step) bool) {
+		first := uint64(0)
+		request, picks, err := b.sampler.Ask(sample.Ask{Steps: sample.MaxSteps, Seq: &first}, time.Now(), nil)
+		require.NoError(t, err)
+		b.sampler.End(request)
+		for _, p := range picks {
+			if !yield(p.Item) {
+				return
+			}
+		}
+	}
+}
+
+// BenchmarkGraphStepsTraced takes kernels from frames to device time without traces, with traces of which none is chosen, and
+// with the default of one in 1,000. ns/kernel is CPU time of the whole process.
+func BenchmarkGraphStepsTraced(b *testing.B) {
+	frames, kernels, _ := graphSteps(b, 2000)
+	joined := bytes.Join(frames, nil)
+	for _, one := range []struct {
+		name string
+		cfg  *sample.Config
+	}{{"without", nil}, {"unsampled", new(unsampled())}, {"default", new(createDefaultConfig().(*Config).Traces.sampling())}} {
+		b.Run(one.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var taken time.Duration
+			for b.Loop() {
+				var bench *tracingBench
+				if one.cfg != nil {
+					bench = newTracingBench(b, *one.cfg, trace.Tree, consumertest.NewNop())
+				}
+				at := cpu(b)
+				r := wire.NewReader(bytes.NewReader(joined))
+				var p *process
+				for f, err := r.Next(); err == nil; f, err = r.Next() {
+					if f.Kind == wire.KindHello {
+						h, err := wire.ParseHello(f.Body)
+						require.NoError(b, err)
+						p = newTestProcess(h)
+						p.set.lines = false
+						if bench != nil {
+							p.set.traces = bench.tracer
+						}
+						continue
+					}
+					require.NoError(b, p.frame(f))
+				}
+				p.end(false)
+				if bench != nil {
+					bench.drain()
+				}
+				taken += cpu(b) - at
+			}
+			b.ReportMetric(float64(taken.Nanoseconds())/float64(b.N*kernels), "cpu-ns/kernel")
+		})
+	}
 }
