@@ -99,6 +99,7 @@ func TestClass(t *testing.T) {
 	check("moe_combine_weighted_sum_kernel", "compute")
 	check("void cub::DeviceReduceKernel<float>(float*)", "compute")
 	check("reduce_scatterer", "compute")
+	check("void flashinfer::comm::dcp::MergeKernel<__nv_bfloat16, true>(unsigned char const*)", "compute")
 	check("jit_fused_softmax_warp_all_reduce", "compute")
 	check("", "compute")
 	check("\xff\xfe", "compute")
