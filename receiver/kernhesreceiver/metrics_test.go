@@ -178,8 +178,8 @@ type declared struct {
 	}
 	Resource   map[string]struct{ Type string } `yaml:"resource_attributes"`
 	Attributes map[string]struct {
-		Type string
-		Enum []string
+		Type, Description string
+		Enum              []string
 	}
 	Telemetry struct {
 		Metrics map[string]struct {

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -525,5 +527,66 @@ func BenchmarkGraphStepsTraced(b *testing.B) {
 			}
 			b.ReportMetric(float64(taken.Nanoseconds())/float64(b.N*kernels), "cpu-ns/kernel")
 		})
+	}
+}
+
+// TestTracesTable holds the table of docs/traces.md to metadata.yaml.
+func TestTracesTable(t *testing.T) {
+	const path, begin, end = "../../docs/traces.md", "<!-- begin span attributes -->\n", "<!-- end span attributes -->"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok)
+	_, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	var b strings.Builder
+	fmt.Fprint(&b, "| attribute | type | meaning |\n| --- | --- | --- |\n")
+	d := readDeclared(t)
+	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
+		if a := d.Attributes[name]; strings.HasPrefix(name, "kern.") {
+			meaning := a.Description
+			if a.Enum != nil {
+				meaning += " One of " + strings.Join(a.Enum, ", ") + "."
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, a.Type, meaning)
+		}
+	}
+	want := before + begin + b.String() + end + after
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(text), "docs/traces.md is not what it is generated from: run make golden")
+}
+
+// TestSpanAttributesAreDeclared holds the spans to metadata.yaml, and metadata.yaml to the spans.
+func TestSpanAttributesAreDeclared(t *testing.T) {
+	recording, err := krec.Read(filepath.Join(recordings, "tp2.rank0.krec.zst"))
+	require.NoError(t, err)
+	b := newTracingBench(t, everything, trace.Tree, nil)
+	b.playTraced(t, fakeshim.Frames(recording, fakeshim.Options{}))
+	d := readDeclared(t)
+	missing := map[string]bool{}
+	for name := range d.Attributes {
+		missing[name] = strings.HasPrefix(name, "kern.")
+	}
+	types := map[pcommon.ValueType]string{pcommon.ValueTypeStr: "string", pcommon.ValueTypeInt: "int", pcommon.ValueTypeBool: "bool"}
+	for _, s := range spansOf(t, b.sink.AllTraces()) {
+		for name, v := range s.Attributes().All() {
+			if a := d.Attributes[name]; a.Type != types[v.Type()] || a.Enum != nil && !slices.Contains(a.Enum, v.Str()) {
+				t.Fatalf("%s = %s is not as declared", name, v.AsString())
+			}
+			missing[name] = false
+		}
+		for name := range s.resource.All() {
+			if _, ok := d.Resource[name]; !ok {
+				t.Fatalf("resource attribute %s is not declared", name)
+			}
+		}
+	}
+	// A recording has no manifest and no incomplete step.
+	missing[metadata.AttributeKernKernelOp], missing[metadata.AttributeKernStepIncompleteReason] = false, false
+	for name, is := range missing {
+		assert.False(t, is, "%s is declared but on no span", name)
 	}
 }
