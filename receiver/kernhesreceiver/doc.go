@@ -23,10 +23,16 @@
 // the watermark advances (process_time.go): device time is accounted up to there, and steps that lie
 // before it are final. Then
 //
-//	metrics.go    exports device time and the sums over steps, every collection_interval and at bye
-//	dump.go       writes a line a step and a session, if asked to
+//	metrics.go          exports device time and the sums over steps, every collection_interval and at bye
+//	traces.go           offers it to sampling (internal/sample); a step that is picked becomes spans
+//	                    (internal/trace): a root a rank, levels of its call labels, a leaf a kernel
+//	process_archive.go  packs it, and kernels outside any step, into chunks (internal/chunk at the top of
+//	                    the module), which go to the logs pipeline once a second: every kernel, with its times
+//	dump.go             writes a line a step and a session, if asked to
 //
-// and when a step was taken, the frames that it rested on are acknowledged, and the shim frees them.
+// and when the logs pipeline and the dump have taken a step, the frames that it rested on are
+// acknowledged, and the shim frees them. From the logs pipeline the chunks reach Parquet files
+// (exporter/kernparquetexporter, internal/parquet).
 //
 // What is lost on the way is counted where it is lost; kern_kernels_residue is what the books cannot
 // explain, and is 0.
