@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: help run test test-go test-c build dist cli shim lint bench fuzz golden setup clean
+.PHONY: help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,7 @@ shim: | setup ## only the C parts: shim, mock CUPTI, player
 	@$(MAKE) --no-print-directory -C shim OUT=$(CURDIR)/bin
 	@$(MAKE) --no-print-directory -C shim/mock OUT=$(CURDIR)/bin
 	@$(MAKE) --no-print-directory -C shim/play OUT=$(CURDIR)/bin
+	@$(MAKE) --no-print-directory -C shim/probe OUT=$(CURDIR)/bin
 
 setup:
 	@scripts/setup
@@ -62,6 +63,20 @@ lint: setup ## vet, format, staticcheck
 	go vet ./...
 	@wrong=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$wrong" || { echo "gofmt: $$wrong"; exit 1; }
 	$(CHECK) ./...
+
+gpu: ## on a machine with GPUs and PyTorch: build, check and measure there (results of the last time: docs/gpu.md)
+	@scripts/gpu
+
+# DuckDB needs cgo, so it is a module of its own. RUN, A, B and ARCHIVE_B choose what queries/views.sql shows.
+ARCHIVE ?= out/archive
+bin/duckdb-run: $(shell find test/duckdb -name '*.go' -not -name '*_test.go') test/duckdb/go.mod | setup
+	cd test/duckdb && CGO_ENABLED=1 go build -o $(CURDIR)/$@ ./duckdb-run
+
+sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql)
+	@bin/duckdb-run -archive '$(ARCHIVE)' -archive-b '$(ARCHIVE_B)' -run '$(RUN)' -a '$(A)' -b '$(B)' $(FILE)
+
+test-sql: setup ## the queries and the archive as DuckDB reads it, against the recordings
+	cd test/duckdb && CGO_ENABLED=1 go test ./...
 
 bench: ## kernels per CPU-second through decode, joins, steps and device time
 	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/...

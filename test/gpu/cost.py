@@ -17,8 +17,6 @@ def settings(socket):
         "bare": (environment(), ()),
         "bare again": (environment(), ()),
         "a library that does nothing": (environment(CUDA_INJECTION64_PATH=BARE, BARE="idle"), ()),
-        "attached, left at the first context": (environment(CUDA_INJECTION64_PATH=BARE, BARE="leave"), ()),
-        "the same, and CUPTI finalized": (environment(CUDA_INJECTION64_PATH=BARE, BARE="finalize"), ()),
         "shim, tracing off": (environment(socket), ()),
         "software": (environment(socket, **software), ()),
         "software, no NVTX": (environment(socket, NVTX_INJECTION64_PATH=None, **software), ()),

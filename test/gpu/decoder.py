@@ -5,6 +5,7 @@ range that names its call. With several ranks it is tensor-parallel over NCCL.
 """
 
 import contextlib
+import gc
 import os
 
 import torch
@@ -152,6 +153,11 @@ def join_ranks():
     return ranks
 
 
-def leave_ranks():
+def leave_ranks(steps):
+    """Leaves the group of ranks. NCCL waits until no graph holds its kernels any more."""
     if torch.distributed.is_initialized():
+        torch.cuda.synchronize()
+        steps.graphs.clear()
+        steps.kinds.clear()
+        gc.collect()
         torch.distributed.destroy_process_group()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from rig import BARE, SHIM, Collector, environment
+from rig import BARE, KERNHES, SHIM, Collector, environment
 
 TORCH = """
 import os, sys, time, threading, signal, subprocess
@@ -176,6 +176,16 @@ work(50)
 torch.cuda.nvtx.range_push('step:decode'); work(50); torch.cuda.nvtx.range_pop()""", 0, [BYE], {"KERNHES_SOFTWARE": None}),
     "LD_PRELOAD": (TORCH + "work(100); print('kernels 100')", 0, [BYE],
                    {"CUDA_INJECTION64_PATH": None, "NVTX_INJECTION64_PATH": None, "LD_PRELOAD": SHIM}),
+    "kernhes run": (DRIVER + """
+import sys, subprocess
+code = open('/proc/self/cmdline').read().split('\\0')[4]
+if len(sys.argv) < 2:
+    returned = subprocess.call(['KERNHES', 'run', '--', sys.executable, '-X', 'faulthandler', '-c', code, 'inside'])
+    sys.exit(returned)
+import torch
+x = torch.ones(8, device='cuda')
+for _ in range(99): x.add_(1)
+torch.cuda.synchronize(); print('kernels 100'); sys.exit(9)""", 9, [BYE], {"CUDA_INJECTION64_PATH": None, "NVTX_INJECTION64_PATH": None}),
     "a second libkernhes": (TORCH + "work(100); print('kernels 100')", 0, [BYE], {"LD_PRELOAD": "COPY"}),
     "CUDA_VISIBLE_DEVICES is empty": (TORCH + "assert not torch.cuda.is_available()", 0, [], {"CUDA_VISIBLE_DEVICES": ""}),
     "several GPUs in one process": (TORCH + """
@@ -200,6 +210,7 @@ def cupti():
 
 def one(collector, name, values):
     snippet, code, ends, more = GUESTS[name]
+    snippet = snippet.replace("'KERNHES'", repr(KERNHES))
     more = {k: values.get(v, v) for k, v in more.items()}
     run = re.sub(r"\W+", "-", name)
     env = environment(collector.socket, **{"KERNHES_SOFTWARE": "on", "KERNHES_LINGER_MS": "3000", "KERNHES_LOG": "1",

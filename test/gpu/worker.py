@@ -45,7 +45,7 @@ def check():
                 said.append((kind, *steps.timed(kind)))
         torch.cuda.synchronize()
     say(steps=[(kind, seq, before.elapsed_time(after)) for kind, seq, before, after in said])
-    leave_ranks()
+    leave_ranks(steps)
 
 
 def graph_kernels(graph):
@@ -81,9 +81,9 @@ def count():
     all_kinds(steps)
     profiled_kernels(lambda: steps.run("graph.1"))  # the profiler's own start
     for kind in steps.kinds:
-        graph = steps.graphs.get(kind)
-        say(kind=kind, profiled=profiled_kernels(lambda: steps.run(kind)), nodes=graph and graph_kernels(graph))
-    leave_ranks()
+        nodes = graph_kernels(steps.graphs[kind]) if kind in steps.graphs else None
+        say(kind=kind, profiled=profiled_kernels(lambda: steps.run(kind)), nodes=nodes)
+    leave_ranks(steps)
 
 
 def turns():
