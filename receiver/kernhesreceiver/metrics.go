@@ -198,6 +198,13 @@ func (s *metricSet) steps(r *seriesReport) {
 		bounds.Append(seconds(ns))
 	}
 	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.program, r.batch, r.kv})
+	if e := &r.exemplar; e.endNS != 0 {
+		to := point.Exemplars().AppendEmpty()
+		to.SetTimestamp(pcommon.Timestamp(e.endNS))
+		to.SetDoubleValue(seconds(e.wallNS))
+		to.SetTraceID(e.trace)
+		to.SetSpanID(e.span)
+	}
 }
 
 // shimMetrics are the metrics of the shim's statistics by their number on the wire.

@@ -134,7 +134,10 @@ func (p *process) final(d *deviceState, s *step.Step) {
 		d.failed[s.Reason]++
 	}
 	if p.set.traces != nil {
-		p.set.traces.offer(p.traced(d, s))
+		t := p.traced(d, s)
+		if p.set.traces.offer(t) && s.Complete() {
+			p.seriesOf(d, s).exemplar = exemplar{t.TraceID(), t.SpanID(), s.Wall(), s.Last}
+		}
 	}
 	if p.set.archive {
 		p.pack(d, s)

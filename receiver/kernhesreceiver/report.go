@@ -64,6 +64,15 @@ type seriesReport struct {
 	computeNS, commNS, foreignNS uint64
 	wallNS                       uint64
 	wall                         [len(wallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
+	exemplar                     exemplar
+}
+
+// An exemplar is the last step of a label set that was chosen for a trace.
+type exemplar struct {
+	trace  [16]byte
+	span   [8]byte
+	wallNS uint64
+	endNS  uint64 // unix ns; 0: there is none
 }
 
 // wallBounds are the inclusive upper bounds of kern_step_seconds in ns: two to three a doubling where decode

@@ -95,23 +95,25 @@ func (t *tracer) drain() {
 	}
 }
 
-// offer takes a final step, and reports whether it was picked.
+// offer takes a final step, and reports whether it will be written.
 func (t *tracer) offer(s trace.Step) (picked bool) {
 	for _, p := range t.sampler.Offer(s.Candidate(), time.Now(), nil) {
-		t.put(p)
-		picked = picked || p.Item.Step == s.Step
+		queued := t.put(p)
+		picked = picked || queued && p.Item.Step == s.Step
 	}
 	return picked
 }
 
-// put queues a step.
-func (t *tracer) put(p pick) {
+// put queues a step, if there is room.
+func (t *tracer) put(p pick) bool {
 	select {
 	case t.queue <- p:
 		t.telemetry.SampledSteps.Add(context.Background(), 1,
 			metric.WithAttributes(attribute.String("sampled_by", string(p.Why))))
+		return true
 	default:
 		t.lost("queue")
+		return false
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.opentelemetry.io/collector/receiver/receivertest"
@@ -367,6 +368,41 @@ func TestResendMakesNoDoubles(t *testing.T) {
 		if _, ok := once[id]; !ok {
 			t.Fatalf("span %v is new", id)
 		}
+	}
+}
+
+// TestExemplarsNameTheTraces looks at the histogram of a recording of which each step has a trace.
+func TestExemplarsNameTheTraces(t *testing.T) {
+	frames, _, _ := graphSteps(t, 10)
+	b := newTracingBench(t, everything, trace.Flat, nil)
+	p := b.playTraced(t, frames)
+	spans := spansOf(t, b.sink.AllTraces())
+	m := pmetric.NewMetrics()
+	for _, r := range p.reports() {
+		appendRank(m, &r, "", "", time.Time{})
+	}
+	found := 0
+	each(m, func(m pmetric.Metric) {
+		if m.Name() != metadata.KernStepSeconds.Name {
+			return
+		}
+		for _, point := range m.Histogram().DataPoints().All() {
+			for _, e := range point.Exemplars().All() {
+				found++
+				root, ok := spans[key(e.TraceID(), e.SpanID())]
+				require.True(t, ok, "there is no such span")
+				assert.True(t, root.ParentSpanID().IsEmpty())
+				assert.Equal(t, root.EndTimestamp(), e.Timestamp())
+				assert.InDelta(t, seconds(uint64(root.EndTimestamp()-root.StartTimestamp())), e.DoubleValue(), 1e-12)
+			}
+		}
+	})
+	assert.Equal(t, 1, found)
+
+	frames, _, _ = graphSteps(t, 10)
+	p = newTracingBench(t, unsampled(), trace.Flat, nil).playTraced(t, frames)
+	for _, series := range p.reports()[0].series {
+		assert.Zero(t, series.exemplar)
 	}
 }
 

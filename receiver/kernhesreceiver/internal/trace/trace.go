@@ -46,6 +46,9 @@ type Step struct {
 // TraceID is the step's trace.
 func (s *Step) TraceID() pcommon.TraceID { return s.Source.run.ID(s.Seq) }
 
+// SpanID is the step's own span.
+func (s *Step) SpanID() pcommon.SpanID { return seedOf(s).id(ofStep, 0) }
+
 // Candidate is the step as sampling weighs it.
 func (s *Step) Candidate() sample.Candidate[Step] {
 	c := sample.Candidate[Step]{

@@ -97,7 +97,7 @@ type view struct {
 // step writes the step's span.
 func (v *view) step(why sample.Why) {
 	s := v.s
-	id := v.seed.id(ofStep, 0)
+	id := s.SpanID()
 	to := v.out.span(v.trace, id, pcommon.SpanID{}, bounded("step "+s.Program, maxName), s.First, s.Last)
 	to.int(metadata.AttributeKernRank, s.Source.Rank)
 	to.int(metadata.AttributeKernStepSeq, int64(s.Seq))
