@@ -67,6 +67,10 @@ type Config struct {
 	// MaxSessionBytes bounds the memory that one engine process may hold here, in bytes. Default: 268435456 (256 MiB).
 	MaxSessionBytes int64 `mapstructure:"max_session_bytes"`
 
+	// ControlEndpoint is where people ask for the receiver's status and for traces, host:port, over plain HTTP; empty: nowhere.
+	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
+	ControlEndpoint string `mapstructure:"control_endpoint"`
+
 	// Traces says which steps are written as traces, in a traces pipeline.
 	Traces TracesConfig `mapstructure:"traces"`
 
@@ -151,6 +155,7 @@ func createDefaultConfig() component.Config {
 		MaxSessions:     256,
 		MaxConnections:  512,
 		MaxSessionBytes: 256 << 20,
+		ControlEndpoint: "127.0.0.1:8988",
 		Traces: TracesConfig{
 			Layout: trace.Tree, SampleOneIn: 1000, SlowFactor: 2, Keep: 2 * time.Second, KeepBytes: 64 << 20, SpansPerSecond: 10_000,
 		},
@@ -211,6 +216,11 @@ func (c *Config) Validate() error {
 	} {
 		if d.value <= 0 {
 			fault("%s: %v: must be above 0", d.key, d.value)
+		}
+	}
+	if c.ControlEndpoint != "" {
+		if _, _, err := net.SplitHostPort(c.ControlEndpoint); err != nil {
+			fault("control_endpoint: %q: want host:port: %w", c.ControlEndpoint, err)
 		}
 	}
 	c.Traces.check(fault)

@@ -112,6 +112,7 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
 	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")
 	b.cfg.CollectionInterval = time.Hour
+	b.cfg.ControlEndpoint = "127.0.0.1:0"
 	if change != nil {
 		change(b.cfg)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
 
 // A kernhesReceiver listens for engines and exports what their accounts say.
@@ -37,7 +38,8 @@ type kernhesReceiver struct {
 	traces  consumer.Traces
 	logs    consumer.Logs
 
-	tracer   *tracer // nil: there is no traces pipeline
+	tracer   *tracer  // nil: there is no traces pipeline
+	control  *control // nil: there is no control endpoint
 	table    *table
 	dump     *dump // nil: none
 	listener net.Listener
@@ -104,6 +106,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
 		return errors.Join(err, r.closeDump())
 	}
 	r.listener = listener
+	r.listenForControl(ctx)
 	running, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.running.Go(func() { r.accept(running) })
@@ -135,10 +138,33 @@ func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	r.export(ctx)
+	if r.control != nil {
+		err = errors.Join(err, r.control.Shutdown(ctx))
+	}
 	if r.tracer != nil {
 		err = errors.Join(err, r.tracer.shutdown(ctx))
 	}
 	return errors.Join(err, r.closeDump())
+}
+
+// listenForControl opens the control endpoint. Engines are heard without it, so it is no reason not to start: a second
+// collector on a host may have it.
+func (r *kernhesReceiver) listenForControl(ctx context.Context) {
+	if r.cfg.ControlEndpoint == "" {
+		return
+	}
+	var demand func(context.Context, sample.Ask) (sample.Got, error)
+	if r.tracer != nil {
+		demand = r.tracer.demand
+	}
+	c := newControl(r.set.Logger, demand)
+	c.handle("GET /status", "says how the sessions stand: as a page, or as JSON by Accept or ?format=json",
+		serveStatus(func() status { return r.status(time.Now()) }))
+	if err := c.Start(ctx, r.cfg.ControlEndpoint); err != nil {
+		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
+		return
+	}
+	r.control = c
 }
 
 func (r *kernhesReceiver) closeDump() error {
