@@ -415,7 +415,7 @@ func TestRefusedTracesAreCounted(t *testing.T) {
 }
 
 func TestBudgetAndQueueAreCounted(t *testing.T) {
-	frames, _, _ := graphSteps(t, maxPicks+500)
+	frames, _, _ := graphSteps(t, 200)
 	cfg := everything
 	cfg.Spans = 1000
 	b := newTracingBench(t, cfg, trace.Flat, nil)
