@@ -161,8 +161,9 @@ func TestBufferBound(t *testing.T) {
 	c := newCollector(t)
 	c.stop()
 	const name = "solo.rank0"
-	p := c.begin(t, "KERNHES_BUFFER_MB=2", "--speed", "4", file(name))
-	p.waitFor(2500) // the play takes 1.7 s
+	// Of some 8 MiB the last 5 are kept. They are flushed so often that there are launches as well as their records in them.
+	p := c.begin(t, "KERNHES_BUFFER_MB=5", "KERNHES_FLUSH_MS=20", "--speed", "2", file(name))
+	p.waitFor(4500) // the play takes 3.4 s
 	c.start()
 	p.end(0)
 	ranks := c.ranks(t, p.run)

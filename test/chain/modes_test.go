@@ -22,32 +22,35 @@ func TestModes(t *testing.T) {
 	path := write(t, story)
 	for _, version := range versions {
 		newer := version == "130401" || version == "130500" // than 13.4: HES is known to be good
-		for _, test := range []struct {
-			hes, gpu, software string
-			mode               string
-		}{
-			{"auto", "accepted", "on", map[bool]string{true: "hes", false: "software"}[newer]},
-			{"on", "accepted", "on", "hes"},
-			{"on", "accepted", "off", "hes"},
-			{"on", "refused", "on", "software"},
-			{"on", "late", "on", "software"},
-			{"off", "accepted", "on", "software"},
-			{"on", "refused", "off", "off"},
-			{"auto", "refused", "off", "off"},
-		} {
-			t.Run(version+"/"+test.hes+" "+test.gpu+" software "+test.software, func(t *testing.T) {
-				ranks, tallies := c.play(t, "--cupti", version, "KERNHES_HES="+test.hes, "KERNHES_MOCK_HES="+test.gpu,
-					"KERNHES_SOFTWARE="+test.software, path)
-				assert.Equal(t, test.mode, ranks[0].Mode)
-				if test.mode == "off" {
-					require.Len(t, ranks, 1)
-					assert.Zero(t, ranks[0].Kernels)
-					assert.Positive(t, tallies[0]["untraced"])
-					return
-				}
-				sameAsOracle(t, story, ranks)
-			})
-		}
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			for _, test := range []struct {
+				hes, gpu, software string
+				mode               string
+			}{
+				{"auto", "accepted", "on", map[bool]string{true: "hes", false: "software"}[newer]},
+				{"on", "accepted", "on", "hes"},
+				{"on", "accepted", "off", "hes"},
+				{"on", "refused", "on", "software"},
+				{"on", "late", "on", "software"},
+				{"off", "accepted", "on", "software"},
+				{"on", "refused", "off", "off"},
+				{"auto", "refused", "off", "off"},
+			} {
+				t.Run(test.hes+" "+test.gpu+" software "+test.software, func(t *testing.T) {
+					ranks, tallies := c.play(t, "--cupti", version, "KERNHES_HES="+test.hes, "KERNHES_MOCK_HES="+test.gpu,
+						"KERNHES_SOFTWARE="+test.software, "KERNHES_POOL_BUFFERS=4", path)
+					assert.Equal(t, test.mode, ranks[0].Mode)
+					if test.mode == "off" {
+						require.Len(t, ranks, 1)
+						assert.Zero(t, ranks[0].Kernels)
+						assert.Positive(t, tallies[0]["untraced"])
+						return
+					}
+					sameAsOracle(t, story, ranks)
+				})
+			}
+		})
 	}
 }
 
