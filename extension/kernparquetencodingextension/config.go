@@ -20,7 +20,7 @@ type Config struct {
 	Compression string `mapstructure:"compression"`
 
 	// RowGroupRows is how many rows of a rank make a row group. Every later footer of a growing file names each row
-	// group again, some 4 kB, so fewer are better there. Default: 1048576.
+	// group again, some 1.4 kB, so fewer are better there. Default: 1048576.
 	RowGroupRows int `mapstructure:"row_group_rows"`
 
 	// Path is the `path` of the file exporter that uses this encoding, with one *, where messages are to make one growing

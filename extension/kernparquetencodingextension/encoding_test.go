@@ -2,13 +2,16 @@ package kernparquetencodingextension
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 	"go.opentelemetry.io/collector/extension/extensiontest"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -129,4 +132,19 @@ func TestMetadata(t *testing.T) {
 		require.Equal(t, want.Unit, m.Unit)
 	}
 	require.Len(t, said.Telemetry.Metrics, 3)
+}
+
+// TestReadme holds its settings to the code's defaults.
+func TestReadme(t *testing.T) {
+	b, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	defaults := confmap.New()
+	require.NoError(t, defaults.Marshal(createDefaultConfig()))
+	for key, value := range defaults.ToStringMap() {
+		said := ""
+		if text := fmt.Sprint(value); text != "" {
+			said = "`" + text + "`"
+		}
+		require.Regexp(t, regexp.QuoteMeta("| `"+key+"` | "+said)+" *\\|", string(b))
+	}
 }
