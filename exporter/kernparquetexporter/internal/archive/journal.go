@@ -157,7 +157,7 @@ const all = 1<<63 - 1
 
 // readJournal reads a journal up to its last whole record, but not beyond limit bytes. It returns how much that was.
 func readJournal(f io.ReaderAt, limit int64, to reading) (end int64, err error) {
-	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, limit), 1<<18)
+	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, limit), 1<<16)
 	var buf []byte
 	base := int64(0) // where the groups end
 	for first := true; ; first = false {
