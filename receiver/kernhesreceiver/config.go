@@ -71,6 +71,14 @@ type Config struct {
 	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
 	ControlEndpoint string `mapstructure:"control_endpoint"`
 
+	// Manifest is a file that says of engines that send no manifest which op and class the kernels of their calls have:
+	// kern's manifest, or the open form. Default: "", none.
+	Manifest string `mapstructure:"manifest"`
+
+	// ClassTable is a file of rules that say which kernels communicate, tried before those that ship with kernhes; new
+	// sessions go by it as it is then. Default: "", none.
+	ClassTable string `mapstructure:"class_table"`
+
 	// Traces says which steps are written as traces, in a traces pipeline.
 	Traces TracesConfig `mapstructure:"traces"`
 
@@ -116,6 +124,9 @@ type PatternConfig struct {
 
 	// Match is a regular expression with the named group program, and any of seq, rank, seqs, tokens, kv, group.
 	Match string `mapstructure:"match"`
+
+	// Program names the steps that match, for an expression without that group. Default: "".
+	Program string `mapstructure:"program"`
 
 	_ struct{}
 }
@@ -283,7 +294,7 @@ func (p *PatternConfig) check() error {
 	if err != nil {
 		return err
 	}
-	return ranges.CheckGroups(re)
+	return ranges.CheckGroups(re, p.Program)
 }
 
 // patterns are the valid configuration's patterns, compiled; the default one if there are none.
@@ -293,7 +304,7 @@ func (c *Config) patterns() []ranges.Pattern {
 	}
 	patterns := make([]ranges.Pattern, len(c.Patterns))
 	for i, p := range c.Patterns {
-		patterns[i] = ranges.Pattern{Domain: p.Domain, Match: regexp.MustCompile(p.Match)}
+		patterns[i] = ranges.Pattern{Domain: p.Domain, Match: regexp.MustCompile(p.Match), Program: p.Program}
 	}
 	return patterns
 }

@@ -139,6 +139,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
 	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
 	s.count(metadata.KernKernelsMissingTotal, r.missing)
+	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
 
 	s.count(metadata.KernStepRangesTotal, r.stepRanges)
 	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)

@@ -9,10 +9,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
@@ -45,6 +46,11 @@ type process struct {
 	readable  bool
 	over      bool
 
+	manifest   *manifest.Manifest // nil: there is none
+	learned    map[learned]span.Class
+	known      int    // of the learned ones, those that graphs know
+	mismatches uint64 // kernels and launches that the manifest does not explain, once for each new shape
+
 	dropped map[string]uint64
 	missing uint64 // records that launches lacked when they were given up
 	stats   map[uint32]uint64
@@ -72,17 +78,17 @@ type processSettings struct {
 	lines       bool // the dump wants steps
 	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
-	rules       classify.Rules
+	said        *said
 	traces      *tracer // nil: there is no traces pipeline
 }
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer) func(wire.Hello) engine {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said *said) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
 		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), lines: cfg.Dump != "", archive: archive, traces: traces,
-		shapes: step.NewTable(), rules: classify.Builtin,
+		shapes: step.NewTable(), said: said,
 	}
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
 }
@@ -90,12 +96,16 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer) func
 func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
 	p := &process{
 		set: set, session: hello.Session, info: hello.Info, since: uint64(now.UnixNano()),
-		names:   cupti.New(cupti.DefaultLimits, set.rules.Class),
 		ranges:  ranges.New(set.patterns, set.calls),
+		learned: map[learned]span.Class{},
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
-	p.steps = step.NewAssembler(set.shapes,
-		p.names.Name, p.ranges.Text)
+	rules, m := set.said.now(set.log)
+	p.names = cupti.New(cupti.DefaultLimits, rules.Class, p.class)
+	p.steps = step.NewAssembler(set.shapes, p.names.Name, p.ranges.Text, p.judge)
+	if m != nil {
+		p.useManifest(m)
+	}
 	return p
 }
 
@@ -225,11 +235,14 @@ func (p *process) take(f wire.Frame) error {
 				p.stats[key] = value
 			}
 		})
+	case wire.KindManifest:
+		p.takeManifest(f.Body)
+		return nil
 	case wire.KindBye:
 		_, err := wire.ParseBye(f.Body)
 		return err
 	}
-	return nil // manifests and clocks are for later; unknown kinds are skipped
+	return nil // clocks are for people who read the wire; unknown kinds are skipped
 }
 
 // note enters into the ledger what was settled without a step and rests on a frame. That is the frame of

@@ -145,7 +145,7 @@ func translate(s *step.Shape) *chunk.Shape {
 		gx, gy, gz := from.Static.Grid()
 		bx, by, bz := from.Static.Block()
 		c.Positions[i] = chunk.Position{
-			Call: from.Call, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Stream: from.Static.Stream(),
+			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Stream: from.Static.Stream(),
 			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
 			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
 		}

@@ -33,7 +33,7 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
 			require.NoError(t, err)
-			p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil)(h).(*process)
+			p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &said{})(h).(*process)
 			continue
 		}
 		before := p.acknowledgeable()

@@ -63,6 +63,7 @@ func (p *process) reports() []rankReport {
 	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)
 	first.dropped = maps.Clone(p.dropped)
 	first.missing = p.missing
+	first.mismatches = p.mismatches
 	first.stats = maps.Clone(p.stats)
 	return reports
 }

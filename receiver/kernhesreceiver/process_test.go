@@ -37,7 +37,7 @@ var deliveries = map[string]fakeshim.Options{
 func newTestProcess(hello wire.Hello) *process {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Dump = "kept"
-	return newEngines(zap.NewNop(), cfg, false, nil)(hello).(*process)
+	return newEngines(zap.NewNop(), cfg, false, nil, &said{})(hello).(*process)
 }
 
 // play gives frames, each with its head, to a process that it makes of HELLO, and ends it as BYE or as gone.

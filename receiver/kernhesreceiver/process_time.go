@@ -94,7 +94,13 @@ func (p *process) closed(steps []*step.Step) {
 	for _, s := range steps {
 		d := p.device(s.Device)
 		d.closed = append(d.closed, s)
+		if len(p.learned) > p.known {
+			for g := range s.Graphs {
+				p.names.Class(g)
+			}
+		}
 	}
+	p.known = len(p.learned)
 	for _, d := range p.devices {
 		slices.SortStableFunc(d.closed, func(a, b *step.Step) int {
 			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Number, b.Number))

@@ -89,7 +89,11 @@ func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
 		r.tracer.start(r.cfg.CollectionInterval)
 	}
 	if r.newEngine == nil {
-		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer)
+		said, err := openSaid(r.cfg)
+		if err != nil {
+			return err
+		}
+		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, said)
 	}
 	if r.cfg.Dump != "" {
 		d, past, err := openDump(r.cfg.Dump)

@@ -28,6 +28,7 @@ type rankReport struct {
 	called     uint64 // in steps, with a call
 	copies     map[string]uint64
 	launches   launchCounts
+	mismatches uint64 // kernels and launches that the manifest does not explain
 	missing    uint64 // records that launches lacked when they were given up
 	stepRanges uint64
 	complete   uint64

@@ -49,6 +49,7 @@ type Joiner struct {
 	Refused struct{ Nodes uint64 } // what did not fit the limits
 
 	classify func(name string) (class span.Class, fused bool)
+	class    func(call, id uint32, name *Name) span.Class
 	limits   Limits
 	names    map[uint32]*Name
 	graphs   map[uint32]*Graph
@@ -68,10 +69,11 @@ type Joiner struct {
 	started    uint64 // latest start of a record that came, unix ns
 }
 
-// New returns a Joiner that classes kernel names by classify.
-func New(limits Limits, classify func(name string) (class span.Class, fused bool)) *Joiner {
+// New returns a Joiner that classes kernel names by classify. What a kernel with a name, by its string id, counts as in
+// a call is asked of class.
+func New(limits Limits, classify func(name string) (class span.Class, fused bool), class func(call, id uint32, name *Name) span.Class) *Joiner {
 	return &Joiner{
-		classify: classify, limits: limits,
+		classify: classify, class: class, limits: limits,
 		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{},
 	}
 }
@@ -178,6 +180,10 @@ func (j *Joiner) Take(r Run, now uint64, to *Columns) (o Outcome) {
 // takeEach appends records that stand for themselves.
 func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
 	ref := uint64(r.Ordinal) << 32
+	call := uint32(0)
+	if r.Launch != nil {
+		call = r.Launch.Label
+	}
 	for i := range r.Records {
 		k := &r.Records[i]
 		start, end := k.Start(), k.End()
@@ -192,7 +198,7 @@ func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
 		o.Taken++
 		o.Static = k.Static()
 		o.Name = j.Name(k.Name())
-		to.Add(span.Make(start, end, o.Name.Class), ref)
+		to.Add(span.Make(start, end, j.class(call, k.Name(), o.Name)), ref)
 		j.saw(start, end, r.Launch)
 	}
 }
@@ -237,7 +243,7 @@ func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
 			n := &g.Nodes[p]
 			if s := k.Static(); s != n.Static {
 				n.Static = s
-				n.Class = j.Name(k.Name()).Class
+				n.Class = j.class(n.Label, k.Name(), j.Name(k.Name()))
 				g.Version++
 			}
 			class = n.Class

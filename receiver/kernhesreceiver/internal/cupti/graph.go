@@ -42,6 +42,16 @@ func (g *Graph) Node(position uint32) *Node {
 	return &g.Nodes[position]
 }
 
+// Class has the classes of the nodes asked for anew.
+func (j *Joiner) Class(g *Graph) {
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Static != (wire.Static{}) {
+			id := n.Static.Name()
+			n.Class = j.class(n.Label, id, j.Name(id))
+		}
+	}
+}
+
 // position finds a node by the low half of its id.
 func (g *Graph) position(low uint32) (int, bool) {
 	if int(low) < len(g.Nodes) && g.Nodes[low].low == low {

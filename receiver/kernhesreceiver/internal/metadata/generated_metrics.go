@@ -82,6 +82,7 @@ var (
 	KernLaunchesCapturedTotal            = &Metric{"kern_launches_captured_total", "Launches that went into a graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesTotal                    = &Metric{"kern_launches_total", "Kernel and graph launches, captured ones included.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesUnfulfilledTotal         = &Metric{"kern_launches_unfulfilled_total", "Launches given up on without all their records.", "{launch}", Sum, false, []string{"rank"}}
+	KernManifestMismatchesTotal          = &Metric{"kern_manifest_mismatches_total", "Kernels that met no launch of the manifest, and launches of it that met no kernel, once for each new shape of a step.", "{kernel}", Sum, false, []string{"rank"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Live sessions that share run and rank with another one.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
 	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so.", "{session}", Sum, false, []string{"end"}}
@@ -133,6 +134,7 @@ var Metrics = []*Metric{
 	KernLaunchesCapturedTotal,
 	KernLaunchesTotal,
 	KernLaunchesUnfulfilledTotal,
+	KernManifestMismatchesTotal,
 	KernRankConflicts,
 	KernSessions,
 	KernSessionsEndedTotal,

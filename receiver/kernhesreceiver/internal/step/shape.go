@@ -14,6 +14,7 @@ import (
 // A Position is what is known of the kernel at one place of a step without its times.
 type Position struct {
 	Call   string // label; empty: none
+	Op     string // that the call calls, by the manifest; empty: not known
 	Name   string // as CUPTI gave it; empty: not known
 	Class  span.Class
 	Fused  bool        // communicates and computes
@@ -76,6 +77,8 @@ func hash(positions []Position) uint64 {
 		_, _ = h.WriteString(p.Call)
 		_, _ = h.WriteString("\x00")
 		_, _ = h.WriteString(p.Name)
+		_, _ = h.WriteString("\x00")
+		_, _ = h.WriteString(p.Op)
 		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.Class)<<8|fused(p))
 		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
 		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
@@ -144,7 +147,9 @@ func (a *Assembler) shape(s *Step) *Shape {
 			return sh
 		}
 	}
-	sh := a.table.intern(a.positions(s))
+	positions, calls := a.positions(s)
+	a.judge(s.Program, positions, calls)
+	sh := a.table.intern(positions)
 	if whole {
 		if len(a.recipes.known) >= MaxShapes {
 			clear(a.recipes.known)
@@ -154,9 +159,31 @@ func (a *Assembler) shape(s *Step) *Shape {
 	return sh
 }
 
-// positions works out what each kernel of a step is.
-func (a *Assembler) positions(s *Step) []Position {
-	positions := make([]Position, len(s.Refs))
+// recount gives the kernels of a step the classes that its shape says, where their names said others when they came.
+func (s *Step) recount() {
+	for i := range s.Spans {
+		if sp := &s.Spans[i]; sp.Class() != s.Shape.Positions[i].Class {
+			*sp = span.Make(sp.Start, sp.End(), s.Shape.Positions[i].Class)
+		}
+	}
+}
+
+// Reshape has what steps are made of judged anew.
+func (a *Assembler) Reshape() { clear(a.recipes.known) }
+
+// Graphs are the graphs that the step replays.
+func (s *Step) Graphs(yield func(*cupti.Graph) bool) {
+	for i := range s.parts {
+		if g := s.parts[i].graph; g != nil && !yield(g) {
+			return
+		}
+	}
+}
+
+// positions works out what each kernel of a step is, with the labels of their calls.
+func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
+	positions = make([]Position, len(s.Refs))
+	calls = make([]uint32, len(s.Refs))
 	at := 0
 	for i, ref := range s.Refs {
 		for s.parts[at].ordinal != uint32(ref>>32) {
@@ -173,9 +200,9 @@ func (a *Assembler) positions(s *Step) []Position {
 		name := a.names(pos.Static.Name())
 		pos.Name, pos.Fused = name.Text, name.Fused
 		pos.Call = a.calls(label)
-		positions[i] = pos
+		positions[i], calls[i] = pos, label
 	}
-	return positions
+	return positions, calls
 }
 
 // A Launch is a launch that has kernels in a step.

@@ -86,6 +86,7 @@ type Assembler struct {
 	Empty uint64 // steps closed without a kernel
 
 	table   *Table
+	judge   func(program string, positions []Position, calls []uint32)
 	names   func(id uint32) *cupti.Name
 	calls   func(label uint32) string
 	recipes recipes
@@ -98,10 +99,11 @@ type Assembler struct {
 }
 
 // NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
-// ids and call labels stand for.
-func NewAssembler(table *Table, names func(uint32) *cupti.Name, calls func(uint32) string) *Assembler {
+// ids and call labels stand for. judge may say more of the kernels of a new shape than their names do.
+func NewAssembler(table *Table, names func(uint32) *cupti.Name, calls func(uint32) string,
+	judge func(program string, positions []Position, calls []uint32)) *Assembler {
 	return &Assembler{
-		table: table, names: names, calls: calls, recipes: recipes{known: map[uint64]*Shape{}},
+		table: table, names: names, calls: calls, judge: judge, recipes: recipes{known: map[uint64]*Shape{}},
 		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
 }
@@ -212,7 +214,8 @@ func (a *Assembler) Finish(s *Step) {
 	if s.recorded.Unordered {
 		s.order()
 	}
-	positions := a.positions(s)
+	positions, calls := a.positions(s)
+	a.judge(s.Program, positions, calls)
 	s.Shape = &Shape{hash(positions), positions}
 }
 
@@ -354,8 +357,9 @@ func (a *Assembler) finish(s *Step) {
 		s.order()
 	}
 	s.Shape = a.shape(s)
+	s.recount()
 
-	byStart := s.recorded.Spans
+	byStart := s.Spans
 	if !span.Sorted(byStart) {
 		byStart = slices.Clone(byStart)
 		span.Sort(byStart)
