@@ -69,9 +69,9 @@ func chunkOf(seq int64) Chunk {
 	return c
 }
 
-// options are those of most tests: small row groups.
+// options are those of most tests: small row groups, and no compression, whose buffers would take most of the time.
 func options(d Disk) Options {
-	return Options{Disk: d, Host: "host", Roll: 30 * time.Minute, Tables: parquet.Options{RowGroupRows: 100}, Logger: zap.NewNop()}
+	return Options{Disk: d, Host: "host", Roll: 30 * time.Minute, Tables: parquet.Options{RowGroupRows: 100, Compression: "none"}, Logger: zap.NewNop()}
 }
 
 func openArchive(t testing.TB, o Options) *Archive {
