@@ -233,12 +233,8 @@ func (t *Tracker) read(d Domain, text string) (s Step, label uint32, ok bool) {
 		return s, label, false
 	}
 	valid := strings.ToValidUTF8(text, "\uFFFD")
-	for i := range t.patterns {
-		if p := &t.patterns[i]; p.Domain == t.domains[d] {
-			if s, ok = p.parse(valid); ok {
-				return s, 0, true
-			}
-		}
+	if s, ok = Parse(t.patterns, t.domains[d], valid); ok {
+		return s, 0, true
 	}
 	if len(t.texts) >= MaxLabels || t.bytes+len(text) > MaxLabelBytes {
 		t.Counts.Refused++

@@ -34,14 +34,14 @@ func TestTexts(t *testing.T) {
 
 func TestAPatternOfTheUser(t *testing.T) {
 	re := regexp.MustCompile(`^\[Executor\] _forward_step (?P<seq>\d+): (?P<program>\d+ ctx reqs), (?P<seqs>\d+) gen reqs$`)
-	require.NoError(t, CheckGroups(re))
+	require.NoError(t, CheckGroups(re, ""))
 	p := Pattern{Match: re}
 	s, ok := p.parse("[Executor] _forward_step 12: 0 ctx reqs, 8 gen reqs")
 	require.True(t, ok)
 	require.Equal(t, Step{Text: "[Executor] _forward_step 12: 0 ctx reqs, 8 gen reqs", Program: "0 ctx reqs", Vars: "seqs=8", Seq: 12, HasSeq: true, Seqs: 8}, s)
 
-	require.ErrorContains(t, CheckGroups(regexp.MustCompile(`(?P<seq>\d)`)), "no group named program")
-	require.ErrorContains(t, CheckGroups(regexp.MustCompile(`(?P<program>x)(?P<step>y)`)), `group "step"`)
+	require.ErrorContains(t, CheckGroups(regexp.MustCompile(`(?P<seq>\d)`), ""), "no group named program")
+	require.ErrorContains(t, CheckGroups(regexp.MustCompile(`(?P<program>x)(?P<step>y)`), ""), `group "step"`)
 }
 
 func TestTheInnermostStepWinsAndTheInnermostRangeIsTheCall(t *testing.T) {

@@ -25,19 +25,21 @@ type Step struct {
 
 // A Pattern says which texts of which domain are steps.
 type Pattern struct {
-	Domain string         // name of the NVTX domain; empty: the default domain
-	Match  *regexp.Regexp // with named groups of Groups; nil: the built-in form "step:PROGRAM k=v,…"
+	Domain  string         // name of the NVTX domain; empty: the default domain
+	Match   *regexp.Regexp // with named groups of Groups; nil: the built-in form "step:PROGRAM k=v,…"
+	Program string         // of the steps that match, where the expression has no group that says it
 }
 
-// Groups are the named groups that a pattern's expression may have. Program is the one it must have.
+// Groups are the named groups that a pattern's expression may have. Program is the one it must have, unless the pattern
+// itself names the program.
 var Groups = []string{"program", "seq", "rank", "seqs", "tokens", "kv", "group"}
 
 // Default is the pattern of a session whose configuration gives none.
 var Default = []Pattern{{}}
 
-// CheckGroups reports what is wrong with a pattern's named groups.
-func CheckGroups(re *regexp.Regexp) error {
-	program := false
+// CheckGroups reports what is wrong with the named groups of a pattern that names this program, or none.
+func CheckGroups(re *regexp.Regexp, named string) error {
+	program := named != ""
 	for _, name := range re.SubexpNames() {
 		program = program || name == "program"
 		if name != "" && !slices.Contains(Groups, name) {
@@ -50,6 +52,18 @@ func CheckGroups(re *regexp.Regexp) error {
 	return nil
 }
 
+// Parse reads the text of a range in a domain by the first pattern that fits; false: it is no step.
+func Parse(patterns []Pattern, domain, text string) (Step, bool) {
+	for i := range patterns {
+		if p := &patterns[i]; p.Domain == domain {
+			if s, ok := p.parse(text); ok {
+				return s, true
+			}
+		}
+	}
+	return Step{}, false
+}
+
 // parse reads a text by the pattern; false: it is no step.
 func (p *Pattern) parse(text string) (s Step, ok bool) {
 	if p.Match == nil {
@@ -59,11 +73,11 @@ func (p *Pattern) parse(text string) (s Step, ok bool) {
 	if m == nil {
 		return s, false
 	}
-	s.Text = text
+	s.Text, s.Program = text, p.Program
 	var vars []pair
 	for i, name := range p.Match.SubexpNames() {
 		if name == "program" {
-			s.Program = m[i]
+			s.Program = cmp.Or(m[i], p.Program)
 		} else if name != "" && m[i] != "" {
 			vars = append(vars, pair{name, m[i]})
 		}
