@@ -71,6 +71,14 @@ type Config struct {
 	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
 	ControlEndpoint string `mapstructure:"control_endpoint"`
 
+	// Manifest is a file that says of engines that send no manifest which op and class the kernels of their calls have:
+	// kern's manifest, or the open form. Default: "", none.
+	Manifest string `mapstructure:"manifest"`
+
+	// ClassTable is a file of rules that say which kernels communicate, tried before those that ship with kernhes; new
+	// sessions go by it as it is then. Default: "", none.
+	ClassTable string `mapstructure:"class_table"`
+
 	// Traces says which steps are written as traces, in a traces pipeline.
 	Traces TracesConfig `mapstructure:"traces"`
 
