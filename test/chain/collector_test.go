@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what a test waits for; only what does not come takes so long.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // A collector is the built one, with a configuration of its own.
 type collector struct {

@@ -165,7 +165,7 @@ func TestRecordingsGiveTheirFigures(t *testing.T) {
 		"recorded speed":        {"--speed", "recorded"},
 		"delivered as recorded": {"--deliver", "recorded"},
 		"out of order":          {"KERNHES_MOCK_FAULT=reorder=7"},
-		"short buffers":         {"KERNHES_MOCK_FAULT=short-buffers,reorder=3"},
+		"short buffers":         {"KERNHES_MOCK_FAULT=short-buffers,reorder=3,patience=120000"},
 		"late buffers":          {"KERNHES_MOCK_FAULT=late-complete=50,hold-back,flush-slow=20"},
 		"ids that wrap":         {"KERNHES_MOCK_FAULT=wrap"},
 	} {
