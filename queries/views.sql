@@ -24,8 +24,12 @@ create or replace view all_k as
   select *, archive_of(filename) as archive from read_parquet(getvariable('files_k'), filename = true, union_by_name = true);
 create or replace view all_s as
   select *, archive_of(filename) as archive from read_parquet(getvariable('files_s'), filename = true, union_by_name = true);
+-- An archive need not have a file of c.
 create or replace view all_c as
-  select *, archive_of(filename) as archive from read_parquet(getvariable('files_c'), filename = true, union_by_name = true);
+  select *, archive_of(filename) as archive from query(case when getvariable('files_c') is null
+    then 'select '''' as run, 0 as rank, 0 as device, 0 as seq, '''' as kind, 0 as bytes, 0 as start_ns, 0 as dur_ns, 0 as stream,
+      0 as graph_node_id, 0 as correlation_id, '''' as filename limit 0'
+    else 'from read_parquet(getvariable(''files_c''), filename = true, union_by_name = true)' end);
 
 set variable run = coalesce(getvariable('run'), (select max_by(run, end_ns) from all_s where archive = 'a'));
 create or replace view k as select * from all_k where run = getvariable('run') and archive = 'a';

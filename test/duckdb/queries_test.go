@@ -211,6 +211,16 @@ func TestEachQueryRunsAndIsDescribed(t *testing.T) {
 	}
 }
 
+func TestAnArchiveNeedsNoCopies(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "four", newFourRanks("four").ranks...)
+	columns := open(t, duck.Archive{Dir: dir}).query("select column_name from (describe c) order by all")
+	require.NoError(t, os.Remove(filepath.Join(dir, "four.c.parquet")))
+	without := open(t, duck.Archive{Dir: dir})
+	require.Equal(t, columns, without.query("select column_name from (describe c) order by all"))
+	require.NotEmpty(t, without.file("bubbles.sql"))
+}
+
 // TestHostileTextsAreOnlyTexts has SQL, newlines and no UTF-8 in what an engine says.
 func TestHostileTextsAreOnlyTexts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "it's an archive")
