@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	parquetgo "github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
@@ -25,26 +27,37 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
 	"github.com/kernhes/kernhes/internal/krec"
-
-	"time"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recordedLogs are the log records of a recording, a chunk each, and its rank.
-func recordedLogs(t *testing.T, name string) (plog.Logs, chunktest.Rank) {
+// recorded is the rank of a recording; the oracle takes seconds for it, so once is enough.
+var recorded = sync.OnceValues(func() (chunktest.Rank, error) {
+	r, err := krec.Read(filepath.Join("../../testdata/recordings", "solo.rank0.krec.zst"))
+	if err != nil {
+		return chunktest.Rank{}, err
+	}
+	return chunktest.Ranks(r, "run", 0)[0], nil
+})
+
+// recordedLogs are log records, a chunk each, of a recorded rank, as of so many sessions of it.
+func recordedLogs(t *testing.T, sessions int) (plog.Logs, chunktest.Rank) {
 	t.Helper()
-	r, err := krec.Read(filepath.Join("../../testdata/recordings", name+".krec.zst"))
+	rank, err := recorded()
 	require.NoError(t, err)
-	rank := chunktest.Ranks(r, "run", 0)[0]
 	logs := plog.NewLogs()
 	records := logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords()
-	p := chunk.NewPacker(rank.Identity, func(s *chunk.Sealed) { s.Put(records.AppendEmpty(), "run") })
-	for i := range rank.Steps {
-		require.NoError(t, p.Add(&rank.Steps[i], time.Unix(1, 0)))
+	for i := range sessions {
+		id := rank.Identity
+		id.Session += uint64(i)
+		id.Rank += int64(i)
+		p := chunk.NewPacker(id, func(s *chunk.Sealed) { s.Put(records.AppendEmpty(), "run") })
+		for k := range rank.Steps {
+			require.NoError(t, p.Add(&rank.Steps[k], time.Unix(1, 0)))
+		}
+		p.AddCopies(rank.Copies, time.Unix(1, 0))
+		p.Cut()
 	}
-	p.AddCopies(rank.Copies, time.Unix(1, 0))
-	p.Cut()
 	return logs, rank
 }
 
@@ -90,16 +103,12 @@ func TestRecordingsAreFlushedWhole(t *testing.T) {
 	cfg.Queue.Get().WaitForResult = true
 	e := started(t, cfg, exportertest.NewNopSettings(metadata.Type))
 	endpoint := cfg.HTTP.Get().NetAddr.Endpoint
-	want := archive.Rows{}
-	for _, name := range []string{"solo.rank0", "tp2.rank0"} {
-		logs, rank := recordedLogs(t, name)
-		require.NoError(t, e.ConsumeLogs(t.Context(), logs))
-		want.Kernels += int64(rank.Want.Kernels)
-		want.Copies += int64(len(rank.Copies))
-		for i := range rank.Steps {
-			if !rank.Steps[i].Outside {
-				want.Steps++
-			}
+	logs, rank := recordedLogs(t, 2)
+	require.NoError(t, e.ConsumeLogs(t.Context(), logs))
+	want := archive.Rows{Kernels: 2 * int64(rank.Want.Kernels), Copies: 2 * int64(len(rank.Copies))}
+	for i := range rank.Steps {
+		if !rank.Steps[i].Outside {
+			want.Steps += 2
 		}
 	}
 	var status archive.Status
@@ -129,7 +138,7 @@ func TestRecordingsAreFlushedWhole(t *testing.T) {
 func TestShutdownClosesAndTheQueueIsEmptied(t *testing.T) {
 	cfg := config(t)
 	e := started(t, cfg, exportertest.NewNopSettings(metadata.Type))
-	logs, rank := recordedLogs(t, "solo.rank0")
+	logs, rank := recordedLogs(t, 1)
 	require.NoError(t, e.ConsumeLogs(t.Context(), logs))
 	require.NoError(t, e.Shutdown(t.Context()))
 	found, err := filepath.Glob(filepath.Join(cfg.Directory, "k-*.parquet"))
@@ -151,7 +160,7 @@ func TestOtherRecordsAreRefusedAndCounted(t *testing.T) {
 	cfg.Queue.Get().WaitForResult = true
 	e := started(t, cfg, set)
 
-	logs, rank := recordedLogs(t, "solo.rank0")
+	logs, rank := recordedLogs(t, 1)
 	records := logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
 	chunks := records.Len()
 	records.AppendEmpty().Body().SetStr("a line of some log")
