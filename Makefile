@@ -17,7 +17,7 @@ FUZZTIME ?= 30s
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
+run: build bin/duckdb-run ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
 	@scripts/run
 
 build: dist cli shim ## build everything into bin/

@@ -24,6 +24,7 @@ var commands = []command{
 	{"classify", "print the classes of kernel names read from standard input", func(args []string, out io.Writer) error {
 		return classify(args, os.Stdin, out)
 	}},
+	{"flush", "have the archive close its open files, and list them", flush},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"run", "start a command with the shim in it", runCommand},
 	{"doctor", "say whether and how kernhes can trace here", doctor},

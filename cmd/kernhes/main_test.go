@@ -58,3 +58,20 @@ func TestCommands(t *testing.T) {
 	assert.True(t, errors.Is(run([]string{"nix"}, io.Discard), errUsage))
 	assert.True(t, errors.Is(run([]string{"table", "--help"}, io.Discard), flag.ErrHelp))
 }
+
+func TestFlush(t *testing.T) {
+	answer := `{"files":[{"name":"k-1.parquet","table":"k","rows":7,"bytes":9}]}`
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "POST /flush", r.Method+" "+r.URL.Path)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	var out strings.Builder
+	require.NoError(t, run([]string{"flush", "--endpoint", server.URL}, &out))
+	assert.Equal(t, "k-1.parquet  7 rows\n", out.String())
+	status, answer = http.StatusInternalServerError, "no space"
+	assert.ErrorContains(t, run([]string{"flush", "--endpoint", server.URL}, io.Discard), "no space")
+	assert.ErrorContains(t, run([]string{"flush", "x"}, io.Discard), `unexpected "x"`)
+}
