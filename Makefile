@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean
+.PHONY: test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,10 @@ run: build bin/duckdb-run ## build all, play the bundled recordings through it a
 
 build: dist cli shim ## build everything into bin/
 
-test: test-go test-c ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+test: test-go test-c test-python ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+
+test-python:
+	PYTHONDONTWRITEBYTECODE=1 python3 python/test_kernhes.py
 
 test-go: setup
 	go vet ./...
