@@ -192,7 +192,9 @@ func (p *process) begin(body []byte) error {
 	p.begun = true
 	p.base = base
 	p.got = base.Number
-	p.unsure = base.Number > 0
+	if p.unsure = base.Number > 0; p.unsure {
+		p.steps.Joined()
+	}
 	return nil
 }
 

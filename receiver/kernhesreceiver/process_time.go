@@ -139,7 +139,8 @@ func (p *process) final(d *deviceState, s *step.Step) {
 	} else {
 		d.failed[s.Reason]++
 	}
-	if p.set.traces != nil {
+	// The rest of a step that an earlier collector had would be other spans under the same ids.
+	if p.set.traces != nil && !s.Joined {
 		t := p.traced(d, s)
 		if p.set.traces.offer(t) && s.Complete() {
 			p.seriesOf(d, s).exemplar = exemplar{t.TraceID(), t.SpanID(), s.Wall(), s.Last}

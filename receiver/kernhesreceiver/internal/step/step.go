@@ -37,6 +37,7 @@ type Step struct {
 	Frame  uint64 // in which that came
 	Number int64  // among the steps of its session, from 1
 	Sure   bool   // all steps of the session before it were heard
+	Joined bool   // it was open when the session was joined: an earlier collector had its first launches, or nobody
 	Device uint16
 
 	cupti.Columns        // in order of launch and node once the step is closed
@@ -72,6 +73,7 @@ type issue struct {
 	frame      uint64
 	number     int64
 	sure       bool
+	joined     bool
 	ended      bool
 	waiting    int // launches without all their records
 	launches   uint32
@@ -116,6 +118,13 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 	}
 	a.issues[id] = is
 	a.order = append(a.order, is)
+}
+
+// Joined says that the session was heard before, up to now: of the steps that are open the first launches will not come.
+func (a *Assembler) Joined() {
+	for _, is := range a.issues {
+		is.joined = true
+	}
 }
 
 // Ended takes the end of a step's range.
@@ -172,7 +181,7 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 func (is *issue) on(device uint16) *Step {
 	s := &Step{
 		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
-		Device: device,
+		Joined: is.joined, Device: device,
 	}
 	if is.devices == nil {
 		is.devices = is.one[:0]
