@@ -164,7 +164,7 @@ func (s *metricSet) age(m *metadata.Metric, moment, now uint64) {
 
 // These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
 var (
-	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone}
+	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate}
 	droppedReasons    = append(slices.Collect(maps.Values(wire.LostReasons)), engineGone)
 )
 

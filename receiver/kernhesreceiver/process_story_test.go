@@ -346,6 +346,7 @@ func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 	require.EqualValues(t, 1, r.called, "the label of the pinned node")
 	require.Len(t, s.lines, 1)
 	require.Equal(t, "step:decode seq=5,tokens=1", s.lines[0].Text)
+	require.Equal(t, "joined_late", s.lines[0].Reason, "its first launches were not heard")
 	require.Equal(t, loose{Outside: 1}, s.p.loose(), "what was settled before is not counted again")
 }
 

@@ -23,6 +23,7 @@ const (
 	RangeOpen      = "range_open"      // no end of its range came
 	TooLarge       = "too_large"       // more kernels than a step may have
 	EngineGone     = "engine_gone"     // the engine ended without bye
+	JoinedLate     = "joined_late"     // it was open when the session was joined: its first launches were not heard
 )
 
 // MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
@@ -124,6 +125,7 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 func (a *Assembler) Joined() {
 	for _, is := range a.issues {
 		is.joined = true
+		is.fail(JoinedLate)
 	}
 }
 
