@@ -12,10 +12,10 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean
+.PHONY: test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build bin/duckdb-run ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
 	@scripts/run
@@ -81,8 +81,15 @@ sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/s
 test-sql: setup ## the queries and the archive as DuckDB reads it, against the recordings
 	cd test/duckdb && CGO_ENABLED=1 go test ./...
 
+# Jaeger has hundreds of modules at releases of its own, so it is built in its own module: 5 to 10 minutes on two idle cores, once.
+bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup
+	cd test/jaeger && go build -trimpath -ldflags='-s -w' -o $(CURDIR)/$@ github.com/jaegertracing/jaeger/cmd/jaeger
+
+e2e-jaeger: build bin/jaeger ## play recordings of two ranks into a Jaeger on 127.0.0.1 and read every kernel back from it
+	go test -count=1 -v -tags chain,jaeger -run TestJaeger ./test/chain
+
 bench: ## kernels per CPU-second through decode, joins, steps and device time
-	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/...
+	go test -run '^10811081' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
