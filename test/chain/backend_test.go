@@ -48,7 +48,7 @@ func (b *backend) spans() *spans {
 	b.stop()
 	bytes, err := os.ReadFile(b.file)
 	require.NoError(b.t, err)
-	all := &spans{}
+	all, size := &spans{}, len(bytes)
 	for len(bytes) > 0 { // a message is its length and its bytes
 		n := encoding.BigEndian.Uint32(bytes)
 		traces, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(bytes[4 : 4+n])
@@ -56,6 +56,7 @@ func (b *backend) spans() *spans {
 		all.take(b.t, traces)
 		bytes = bytes[4+n:]
 	}
+	b.t.Logf("%d spans, %d of them again, in %d bytes", len(all.of)+all.doubles, all.doubles, size)
 	return all
 }
 

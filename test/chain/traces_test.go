@@ -165,7 +165,6 @@ func TestTracesOverRestarts(t *testing.T) {
 			p.end(0)
 			c.stop()
 			all := b.spans()
-			t.Logf("%d spans, %d came again", len(all.of), all.doubles)
 			steps := all.steps(t, p.run)
 			require.Len(t, steps, 2, "ranks")
 			for rank, of := range steps {
