@@ -88,8 +88,8 @@ bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup
 e2e-jaeger: build bin/jaeger ## play recordings of two ranks into a Jaeger on 127.0.0.1 and read every kernel back from it
 	go test -count=1 -v -tags chain,jaeger -run TestJaeger ./test/chain
 
-bench: ## kernels per CPU-second through decode, joins, steps and device time
-	go test -run '^10811081' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...
+bench: ## kernels per CPU-second: frames to device time beside memcpy; packing; Parquet beside two libraries
+	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
