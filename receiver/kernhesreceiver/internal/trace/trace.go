@@ -82,7 +82,6 @@ func (s *Step) bytes() int {
 
 // Options say how spans are made. The zero Options are valid.
 type Options struct {
-	Layout  Layout                   // Default: Tree
-	Version string                   // of the receiver
-	Op      func(call string) string // by the manifest. Default: nil, no op is known
+	Layout  Layout // Default: Tree
+	Version string // of the receiver
 }

@@ -164,9 +164,10 @@ func TestHostileTexts(t *testing.T) {
 	s := stepOf(string(noise[:5000]), calls...)
 	s.Vars, s.Reason = strings.Repeat("\x00", 1<<20), step.RangeOpen
 	for i := range s.Shape.Positions {
+		s.Shape.Positions[i].Op = s.Shape.Positions[i].Call
 		s.Shape.Positions[i].Name = "_Z" + strings.Repeat("S_", i) + string(noise[:i])
 	}
-	all := write(t, NewWriter(Options{Op: func(call string) string { return call }}), s)
+	all := write(t, NewWriter(Options{}), s)
 	assert.Greater(t, len(all), 1)
 	leaves, levels := 0, 0
 	for _, batch := range all {

@@ -175,8 +175,8 @@ func (v *view) kernels() {
 		to := v.out.span(v.trace, v.seed.id(ofKernel, i), v.parent(v.plan.parents[i]), look.title, k.Start, k.End())
 		if c := v.plan.of[i]; c != none {
 			to.text(metadata.AttributeKernKernelCall, v.plan.calls[c].text)
-			if v.w.o.Op != nil {
-				to.text(metadata.AttributeKernKernelOp, bounded(v.w.o.Op(pos.Call), maxText))
+			if pos.Op != "" {
+				to.text(metadata.AttributeKernKernelOp, bounded(pos.Op, maxText))
 			}
 		}
 		to.text(metadata.AttributeKernKernelClass, k.Class().String())
