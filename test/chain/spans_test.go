@@ -153,8 +153,13 @@ func (s *spans) steps(t testing.TB, run string) map[int64]map[int64]pictured {
 			of = map[int64]pictured{}
 			steps[span.step.rank] = of
 		}
-		_, double := of[span.start]
-		require.False(t, double, "two steps of rank %d begin at %d", span.step.rank, span.start)
+		if before, ok := of[span.start]; ok {
+			// Sent again to a collector that cannot number it, a step is there a second time: alone.
+			require.NotEqual(t, before.step.pairs, span.step.pairs, "two steps of rank %d begin at %d", span.step.rank, span.start)
+			if before.step.pairs {
+				continue
+			}
+		}
 		slices.Sort(kernels[key])
 		of[span.start] = pictured{span, kernels[key]}
 	}
