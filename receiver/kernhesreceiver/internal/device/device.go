@@ -142,7 +142,7 @@ func (a *Account) Time() Time {
 	compute, kernels := a.union.Compute.At(w), a.union.Kernels.At(w)
 	return Time{
 		Compute: compute, Comm: kernels - compute, Idle: a.idle, Unknown: a.unknown,
-		Overlapped: a.union.Comm.At(w) - (kernels - compute), Copy: a.union.Any.At(w) - kernels,
+		Overlapped: a.union.Comm.At(w) - (kernels - compute), Copy: a.union.AnyAt(w) - kernels,
 		First: a.first, Watermark: w,
 	}
 }

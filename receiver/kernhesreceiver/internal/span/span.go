@@ -115,6 +115,9 @@ type Union struct {
 	Compute, Comm Cover // each class alone
 	Kernels       Cover // both
 	Any           Cover // and copies
+
+	trailing bool  // copies have begun after the last kernel's end
+	before   Cover // Any without them
 }
 
 // Add takes spans, which must be in order of start, also after those added before.
@@ -131,6 +134,25 @@ func (u *Union) Add(spans []Span) {
 		case Spin:
 			continue
 		}
+		u.trail(s)
 		u.Any.Add(s.Start, end)
 	}
+}
+
+// trail notes where the copies begin that follow the last kernel.
+func (u *Union) trail(s Span) {
+	after := s.Class() == Copy && s.Start >= u.Kernels.End
+	if after && !u.trailing {
+		u.before = u.Any
+	}
+	u.trailing = after
+}
+
+// AnyAt is the length of Any before t, if all spans that start before t have been added, and after those
+// only copies that follow the last kernel: time is mostly accounted up to that kernel's end.
+func (u *Union) AnyAt(t uint64) uint64 {
+	if u.trailing && t <= u.Kernels.End {
+		return u.before.At(t)
+	}
+	return u.Any.At(t)
 }
