@@ -30,7 +30,8 @@ test-python:
 test-go: setup
 	go vet ./...
 	@wrong=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$wrong" || { echo "gofmt: $$wrong"; exit 1; }
-	CGO_ENABLED=1 go test -race ./...
+	go test ./...
+	CGO_ENABLED=1 go test -race -short $$(go list ./... | grep -vE '/internal/(krec|oracle|fakeshim)$$')
 
 # Sanitized builds lie apart, so that they never stand where a demo looks.
 test-c: setup

@@ -57,7 +57,7 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 
 // TestEveryKernelIsInAChunk compares what is packed with the recording, kernel by kernel.
 func TestEveryKernelIsInAChunk(t *testing.T) {
-	for _, name := range recordingNames {
+	for _, name := range recordingNames() {
 		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
 		require.NoError(t, err)
 		work := oracle.Do(recording, oracle.NCCL)

@@ -229,7 +229,7 @@ func oracleLines(w *oracle.Work) map[string][]string {
 
 func TestSpansEqualTheRecordings(t *testing.T) {
 	ids := map[string][]string{} // of traces by recording
-	for _, name := range recordingNames {
+	for _, name := range recordingNames() {
 		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
 		require.NoError(t, err)
 		want := oracleLines(oracle.Do(recording, oracle.NCCL))
