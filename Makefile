@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger
+.PHONY: pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup
 
 e2e-jaeger: build bin/jaeger ## play recordings of two ranks into a Jaeger on 127.0.0.1 and read every kernel back from it
 	go test -count=1 -v -tags chain,jaeger -run TestJaeger ./test/chain
+
+pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
+	@scripts/pictures
 
 bench: ## kernels per CPU-second: frames to device time beside memcpy; packing; Parquet beside two libraries
 	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...

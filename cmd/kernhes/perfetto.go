@@ -71,6 +71,7 @@ func readStep(a archive, run string, seq int64) (*perfetto.Step, error) {
 		parts[keyOf(r)] = &perfetto.Rank{
 			Rank: int64(r.uint("rank")), Host: r.text("host"), GPU: r.text("gpu"), Program: r.text("program"), Vars: r.text("vars"),
 			Start: r.uint("start_ns"), End: r.uint("end_ns"),
+			Foreign: r.uint("foreign_compute_ns"),
 		}
 		if s := r.uint("start_ns"); s > start || newest == "" {
 			newest, start = r.text("run"), s

@@ -24,6 +24,7 @@ type Rank struct {
 	Program    string
 	Vars       string
 	Start, End uint64
+	Foreign    uint64   // compute on the card that is not the step's, since the latest end of an earlier step, in ns
 	Kernels    []Kernel // in order of the step
 }
 
@@ -119,9 +120,13 @@ func (w *writer) rank(s *Step, r *Rank, index int) {
 		}
 	}
 	id := w.track(0, 0, message(nil).message(trackProcess, process).uint(trackOrdering, orderExplicit))
+	var foreign []arg
+	if r.Foreign > 0 {
+		foreign = []arg{{"foreign_compute_ns", fmt.Sprint(r.Foreign)}}
+	}
 	w.slices(id, 0, "step", []slice{{
 		start: r.Start, end: r.End, name: r.Program, category: "step",
-		args: []arg{{"run", s.Run}, {"seq", fmt.Sprint(s.Seq)}, {"vars", r.Vars}, {"kernels", fmt.Sprint(len(r.Kernels))}},
+		args: append([]arg{{"run", s.Run}, {"seq", fmt.Sprint(s.Seq)}, {"vars", r.Vars}, {"kernels", fmt.Sprint(len(r.Kernels))}}, foreign...),
 	}})
 	w.slices(id, 1, "calls", calls(r.Kernels))
 	streams := map[uint64][]slice{}

@@ -149,7 +149,7 @@ func written(t *testing.T, s *Step) []byte {
 
 func TestTraceIsReadBack(t *testing.T) {
 	step := &Step{Run: "r", Seq: 7, Ranks: []Rank{
-		{Rank: 1, Program: "decode", Start: 105, End: 120, Kernels: []Kernel{{Start: 105, End: 120, Stream: 9, Name: "k", Class: "comm", Fused: true}}},
+		{Rank: 1, Program: "decode", Start: 105, End: 120, Foreign: 4, Kernels: []Kernel{{Start: 105, End: 120, Stream: 9, Name: "k", Class: "comm", Fused: true}}},
 		{Rank: 0, Host: "n1", GPU: "GPU-0", Program: "decode", Vars: "seqs=1", Start: 100, End: 160, Kernels: []Kernel{
 			{Start: 100, End: 110, Stream: 7, Name: "gemm", Call: "layers.0", Op: "mlp", Class: "compute", Grid: [3]uint64{1, 2, 3}, Block: [3]uint64{4, 5, 6}},
 			{Start: 105, End: 120, Stream: 7, Name: "gemm", Call: "layers.0", Class: "compute"}, // overlaps
@@ -168,7 +168,7 @@ func TestTraceIsReadBack(t *testing.T) {
 		{"rank 0", "stream 7", 140, 140, "zero", "compute", "grid=0,0,0;block=0,0,0;", 1},
 		{"rank 0", "stream 7", 140, 160, "again", "compute", "call=layers.0;grid=0,0,0;block=0,0,0;", 1},
 		{"rank 0", "stream 8", 120, 130, "nccl", "comm", "call=layers.0.reduce;grid=0,0,0;block=0,0,0;", 2},
-		{"rank 1", "step", 105, 120, "decode", "step", "run=r;seq=7;kernels=1;", 0},
+		{"rank 1", "step", 105, 120, "decode", "step", "run=r;seq=7;kernels=1;foreign_compute_ns=4;", 0},
 		{"rank 1", "stream 9", 105, 120, "k", "comm", "grid=0,0,0;block=0,0,0;fused=true;", 2},
 	}, read(t, written(t, step)))
 	assert.Empty(t, read(t, written(t, &Step{})))
