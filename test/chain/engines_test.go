@@ -40,7 +40,8 @@ func TestEngineKilled(t *testing.T) {
 				require.NoError(t, p.command.Process.Signal(syscall.SIGKILL))
 			}
 			p.end(-1)
-			c.eventually("the session has ended", func() bool { return len(c.read(t).of(p.run).sessions) == 1 })
+			// Its numbers are exported after its lines are written, and then how many sessions ended.
+			c.eventually("the session has ended", func() bool { return c.sessions(t)[`kern_sessions_ended_total{end="gone"}`] == 1 })
 			ranks := c.ranks(t, p.run)
 			require.Len(t, ranks, 1)
 			r, want := ranks[0], asRecorded()["solo.rank0"].Devices[0]
