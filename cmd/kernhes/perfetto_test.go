@@ -61,7 +61,7 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, a, 3)
 
-	for _, at := range []int{0, 20, 100} { // a prefill, decodes
+	for _, at := range []int{0, 20, 70, 100} { // a prefill, decodes; before that at 70 other work kept rank 1's card
 		want := ranks[0].Steps[at]
 		step, err := readStep(a, "two", want.Seq)
 		require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 		for n := range ranks {
 			want, got := ranks[n].Steps[at], step.Ranks[n]
 			assert.EqualValues(t, n, got.Rank)
-			assert.Equal(t, []any{want.Program, want.Vars, want.Start, want.End}, []any{got.Program, got.Vars, got.Start, got.End})
+			assert.Equal(t, []any{want.Program, want.Vars, want.Start, want.End, want.Foreign}, []any{got.Program, got.Vars, got.Start, got.End, got.Foreign})
 			require.Len(t, got.Kernels, len(want.Starts))
 			for i, k := range got.Kernels {
 				pos := &want.Shape.Positions[i]
