@@ -26,14 +26,15 @@ func (c *collector) sessions(t testing.TB) numbers {
 
 // An engine is killed: what it had launched is counted as lost, the collector forgets it, and the next is heard as ever.
 func TestEngineKilled(t *testing.T) {
-	for how, args := range map[string][]string{
-		"itself":      {"--speed", "0.7", "KERNHES_MOCK_FAULT=kill-at=0.8"}, // among the decode steps
-		"from beside": {"--speed", "0.7"},
+	// Records come 400 ms after their flush, so that at any time there are launches that lack theirs.
+	for how, fault := range map[string]string{
+		"itself":      "late-complete=400,kill-at=0.97", // among the decode steps
+		"from beside": "late-complete=400",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			c := newCollector(t, "reconnect_timeout: 500ms")
-			p := c.begin(t, append(args, file("solo.rank0"))...)
+			p := c.begin(t, "--speed", "0.7", "KERNHES_MOCK_FAULT="+fault, file("solo.rank0"))
 			if how == "from beside" {
 				c.eventually("a step is closed", func() bool { return len(c.read(t).steps) > 5 })
 				p.waitFor(100)
