@@ -91,8 +91,8 @@ func (j *jaeger) find(at int64) (traces ptrace.Traces, ok bool) {
 	return traces, true
 }
 
-// Every step of both ranks, as Jaeger gives it back; and a second time after a collector was started anew in between, when some
-// steps came twice.
+// Every step of both ranks, as Jaeger gives it back; and again of a run in which the collector is started anew several times, so that
+// steps may come twice.
 func TestJaegerHasTheRecordings(t *testing.T) {
 	j := newJaeger(t)
 	c := prepare(t, everyStep)
@@ -110,8 +110,8 @@ func TestJaegerHasTheRecordings(t *testing.T) {
 
 	c.start()
 	again := c.begin(t, "--speed", "0.5", file(names[1]), file(names[2]))
-	for range 3 {
-		again.waitFor(2500)
+	for range 6 { // steps come from the 6th to the 14th second
+		again.waitFor(1700)
 		c.stop()
 		c.start()
 	}
