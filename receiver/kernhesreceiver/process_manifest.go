@@ -36,9 +36,9 @@ const maxLearned = 1 << 16
 
 // judge says by the manifest what the kernels of a new shape are. A class that a name did not tell is
 // learned: from then on it is known when the kernel's record comes, so device time knows it too.
-func (p *process) judge(program string, positions []step.Position, calls []uint32) {
+func (p *process) judge(program string, positions []step.Position, calls []uint32) (changed bool) {
 	if p.manifest == nil {
-		return
+		return false
 	}
 	kernels := make([]manifest.Kernel, len(positions))
 	for i := range positions {
@@ -52,11 +52,13 @@ func (p *process) judge(program string, positions []step.Position, calls []uint3
 		if !m.Known || m.Class == pos.Class && m.Fused == pos.Fused {
 			continue
 		}
+		changed = changed || m.Class != pos.Class
 		pos.Class, pos.Fused = m.Class, m.Fused
 		if len(p.learned) < maxLearned {
 			p.learned[learned{calls[i], pos.Static.Name()}] = m.Class
 		}
 	}
+	return changed
 }
 
 // class is the class of a kernel with a name in a call.

@@ -294,7 +294,9 @@ func TestSpansEqualTheRecordings(t *testing.T) {
 			})
 		}
 	}
-	assert.Equal(t, ids["tp2.rank0"], ids["tp2.rank1"], "both ranks of a step are one trace")
+	if !testing.Short() {
+		assert.Equal(t, ids["tp2.rank0"], ids["tp2.rank1"], "both ranks of a step are one trace")
+	}
 	assert.Len(t, slices.Compact(ids["tp2.rank0"]), len(ids["tp2.rank0"]), "each step is a trace of its own")
 }
 

@@ -191,7 +191,6 @@ func (a *Account) take(spans []span.Span) {
 	for a.first == 0 && len(spans) > 0 {
 		if spans[0].Class() != span.Copy {
 			a.first, a.watermark = spans[0].Start, spans[0].Start
-			a.union.Any.End = a.first
 			break
 		}
 		spans = spans[1:]

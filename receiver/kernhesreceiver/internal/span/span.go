@@ -114,10 +114,11 @@ func (c *Cover) At(t uint64) uint64 {
 type Union struct {
 	Compute, Comm Cover // each class alone
 	Kernels       Cover // both
-	Any           Cover // and copies
 
+	copies   bool  // there was a copy; before the first, any is what Kernels is
+	any      Cover // kernels and copies
 	trailing bool  // copies have begun after the last kernel's end
-	before   Cover // Any without them
+	before   Cover // any without those
 }
 
 // Add takes spans, which must be in order of start, also after those added before.
@@ -127,32 +128,41 @@ func (u *Union) Add(spans []Span) {
 		switch s.Class() {
 		case Compute:
 			u.Compute.Add(s.Start, end)
-			u.Kernels.Add(s.Start, end)
 		case Comm:
 			u.Comm.Add(s.Start, end)
-			u.Kernels.Add(s.Start, end)
+		case Copy:
+			u.copy(s.Start, end)
+			continue
 		case Spin:
 			continue
 		}
-		u.trail(s)
-		u.Any.Add(s.Start, end)
+		u.Kernels.Add(s.Start, end)
+		if u.copies {
+			u.any.Add(s.Start, end)
+			u.trailing = false
+		}
 	}
 }
 
-// trail notes where the copies begin that follow the last kernel.
-func (u *Union) trail(s Span) {
-	after := s.Class() == Copy && s.Start >= u.Kernels.End
-	if after && !u.trailing {
-		u.before = u.Any
+// copy takes a copy, and notes where those begin that follow the last kernel.
+func (u *Union) copy(start, end uint64) {
+	if !u.copies {
+		u.copies, u.any = true, u.Kernels
 	}
-	u.trailing = after
+	if start >= u.Kernels.End && !u.trailing {
+		u.trailing, u.before = true, u.any
+	}
+	u.any.Add(start, end)
 }
 
-// AnyAt is the length of Any before t, if all spans that start before t have been added, and after those
-// only copies that follow the last kernel: time is mostly accounted up to that kernel's end.
+// AnyAt is the length of the union of kernels and copies before t, if all spans that start before t have been added, and
+// after those only copies that follow the last kernel: time is mostly accounted up to that kernel's end.
 func (u *Union) AnyAt(t uint64) uint64 {
-	if u.trailing && t <= u.Kernels.End {
+	switch {
+	case !u.copies:
+		return u.Kernels.At(t)
+	case u.trailing && t <= u.Kernels.End:
 		return u.before.At(t)
 	}
-	return u.Any.At(t)
+	return u.any.At(t)
 }

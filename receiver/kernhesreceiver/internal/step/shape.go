@@ -108,8 +108,14 @@ type part struct {
 // recipes remembers the shapes of one session by what its steps are made of, so that a step that
 // repeats costs a look-up and not its positions.
 type recipes struct {
-	known map[uint64]*Shape
+	known map[uint64]known
 	b     []byte
+}
+
+// A known recipe is a shape, and whether some of its kernels have another class than their names said when it was new.
+type known struct {
+	*Shape
+	judged bool
 }
 
 // key hashes parts; two steps of one session with equal keys have the same shape.
@@ -134,8 +140,8 @@ func (r *recipes) key(parts []part) uint64 {
 	return xxhash.Sum64(b)
 }
 
-// shape returns the shape of a step whose refs are in order.
-func (a *Assembler) shape(s *Step) *Shape {
+// shape returns the shape of a step whose refs are in order, and whether the step's kernels may have other classes.
+func (a *Assembler) shape(s *Step) known {
 	whole := true
 	for i := range s.parts {
 		p := &s.parts[i]
@@ -143,20 +149,20 @@ func (a *Assembler) shape(s *Step) *Shape {
 	}
 	key := a.recipes.key(s.parts)
 	if whole {
-		if sh := a.recipes.known[key]; sh != nil && len(sh.Positions) == len(s.Refs) {
-			return sh
+		if k, ok := a.recipes.known[key]; ok && len(k.Positions) == len(s.Refs) {
+			return k
 		}
 	}
 	positions, calls := a.positions(s)
-	a.judge(s.Program, positions, calls)
-	sh := a.table.intern(positions)
+	judged := a.judge(s.Program, positions, calls)
+	k := known{a.table.intern(positions), judged}
 	if whole {
 		if len(a.recipes.known) >= MaxShapes {
 			clear(a.recipes.known)
 		}
-		a.recipes.known[key] = sh
+		a.recipes.known[key] = k
 	}
-	return sh
+	return k
 }
 
 // recount gives the kernels of a step the classes that its shape says, where their names said others when they came.

@@ -89,7 +89,7 @@ type Assembler struct {
 	Empty uint64 // steps closed without a kernel
 
 	table   *Table
-	judge   func(program string, positions []Position, calls []uint32)
+	judge   func(program string, positions []Position, calls []uint32) (changed bool)
 	names   func(id uint32) *cupti.Name
 	calls   func(label uint32) string
 	recipes recipes
@@ -104,9 +104,9 @@ type Assembler struct {
 // NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
 // ids and call labels stand for. judge may say more of the kernels of a new shape than their names do.
 func NewAssembler(table *Table, names func(uint32) *cupti.Name, calls func(uint32) string,
-	judge func(program string, positions []Position, calls []uint32)) *Assembler {
+	judge func(program string, positions []Position, calls []uint32) (changed bool)) *Assembler {
 	return &Assembler{
-		table: table, names: names, calls: calls, judge: judge, recipes: recipes{known: map[uint64]*Shape{}},
+		table: table, names: names, calls: calls, judge: judge, recipes: recipes{known: map[uint64]known{}},
 		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
 }
@@ -367,8 +367,11 @@ func (a *Assembler) finish(s *Step) {
 	if s.recorded.Unordered {
 		s.order()
 	}
-	s.Shape = a.shape(s)
-	s.recount()
+	k := a.shape(s)
+	s.Shape = k.Shape
+	if k.judged {
+		s.recount()
+	}
 
 	byStart := s.Spans
 	if !span.Sorted(byStart) {
