@@ -216,6 +216,7 @@ func (p *process) take(f wire.Frame) error {
 			maps.Copy(p.info, info)
 			for _, d := range p.devices {
 				d.source = nil
+				d.packed.stale = true
 			}
 		}
 		return nil

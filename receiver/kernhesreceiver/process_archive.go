@@ -46,6 +46,7 @@ func (h *frameHold) with(frame uint64) {
 type packed struct {
 	packer *chunk.Packer
 	rank   int64
+	stale  bool       // INFO came since the packer was told whose steps it packs
 	loose  *step.Step // kernels outside any step that came since the last flush
 	first  uint64     // frame of the first of them
 	shapes map[*step.Shape]*chunk.Shape
@@ -56,7 +57,7 @@ const maxPackedShapes = 1024
 
 // packer returns the packer of a device for a rank.
 func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
-	if d.packed.packer != nil && d.packed.rank == rank {
+	if d.packed.packer != nil && d.packed.rank == rank && !d.packed.stale {
 		return d.packed.packer
 	}
 	gpu := "gpu." + strconv.Itoa(int(d.id)) + "."
@@ -65,7 +66,7 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 		GPU: p.info[gpu+"uuid"], GPUName: p.info[gpu+"name"], Model: p.info["model"], Engine: p.info["engine"],
 		Version: p.info["engine_version"], Mode: p.info["mode"],
 	}
-	d.packed.rank = rank
+	d.packed.rank, d.packed.stale = rank, false
 	if d.packed.packer == nil {
 		d.packed.packer = chunk.NewPacker(id, func(s *chunk.Sealed) { p.post(d, s) })
 	} else {
@@ -86,10 +87,7 @@ func (p *process) post(d *deviceState, s *chunk.Sealed) {
 
 // pack takes a final step.
 func (p *process) pack(d *deviceState, s *step.Step) {
-	rank, ok := givenRank(s)
-	if !ok {
-		rank = p.rankOf(d)
-	}
+	rank := p.stepRank(d, s)
 	seq, pairs := p.seq(s)
 	c := chunkStep(s, d.chunkShape(s.Shape))
 	c.Seq, c.Pairs = int64(seq), pairs
@@ -200,8 +198,8 @@ func (p *process) packOutside(all bool) {
 			c := chunkStep(s, translate(s.Shape))
 			c.Outside = true
 			p.add(d, p.rankOf(d), d.packed.first, &c)
-			d.packed.loose = nil
 		}
+		d.packed.loose = nil // without a kernel that can be believed it holds nothing back either
 		due = due || d.packed.packer != nil && d.packed.packer.Due(p.clockTime())
 	}
 	if !due {

@@ -46,6 +46,14 @@ func givenRank(s *step.Step) (int64, bool) {
 	return rank, err == nil
 }
 
+// stepRank is the rank of a step: what its text gives, else its device's.
+func (p *process) stepRank(d *deviceState, s *step.Step) int64 {
+	if rank, ok := givenRank(s); ok {
+		return rank
+	}
+	return p.rankOf(d)
+}
+
 // reports copies the totals of each device; those of the process as a whole are in that of the device which
 // was seen first.
 func (p *process) reports() []rankReport {

@@ -169,10 +169,7 @@ func (p *process) seq(s *step.Step) (seq uint64, pairs bool) {
 
 // line is a step as the dump has it.
 func (p *process) line(d *deviceState, s *step.Step) stepLine {
-	rank, ok := givenRank(s)
-	if !ok {
-		rank = p.rankOf(d)
-	}
+	rank := p.stepRank(d, s)
 	seq, pairs := p.seq(s)
 	return stepLine{
 		Kind: "step", Run: p.info["run"], Session: sessionName(p.session),

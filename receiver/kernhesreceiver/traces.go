@@ -172,10 +172,7 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 
 // traced is a final step as the traces have it.
 func (p *process) traced(d *deviceState, s *step.Step) trace.Step {
-	rank, ok := givenRank(s)
-	if !ok {
-		rank = p.rankOf(d)
-	}
+	rank := p.stepRank(d, s)
 	if d.source == nil || d.source.Rank != rank {
 		r := &rankReport{info: p.info, rank: rank, device: int(d.id)}
 		resource := pcommon.NewMap()
