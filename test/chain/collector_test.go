@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +75,9 @@ func prepare(t testing.TB, options ...string) *collector {
 	if !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "collection_interval:") }) {
 		options = append(options, "collection_interval: 1h") // what is exported, is exported at bye
 	}
+	if !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "control_endpoint:") }) {
+		options = append(options, "control_endpoint: "+freeAddress(t)) // collectors beside each other have not one address
+	}
 	keys := ""
 	for _, o := range options {
 		keys += "    " + strings.ReplaceAll(o, "DIR", dir) + "\n"
@@ -92,13 +96,22 @@ func prepare(t testing.TB, options ...string) *collector {
 	return c
 }
 
-// freeAddress is one on which nobody listens.
+// nextPort counts through the ports that the kernel gives nobody by itself: one of those could be an outgoing connection's
+// when a collector comes back to it.
+var nextPort atomic.Int32
+
+// freeAddress is one on which nobody listens, and that no other test is given.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for range 10_000 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+nextPort.Add(1)%10_000))
+		if err == nil {
+			require.NoError(t, l.Close())
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port between 20000 and 30000 is free")
+	return ""
 }
 
 // start begins a life of the collector and waits until it listens.
