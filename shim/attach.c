@@ -9,6 +9,7 @@
 #include "log.h"
 #include "mode.h"
 #include "pool.h"
+#include "scrap.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -109,7 +110,8 @@ static void unsubscribe(void) {
 }
 
 static int start_recording(void) {
-  int result = register_buffers();
+  bool reserved = cupti.version >= CUPTI_NULL_BUFFER || scrap_open();
+  int result = reserved ? register_buffers() : CUPTI_OUT_OF_MEMORY;
   for (size_t i = 0; i < KINDS && result == CUPTI_OK; i++) result = cupti_enable(kinds[i], true);
   atomic_store(&tracing, result == CUPTI_OK);
   return result;

@@ -4,9 +4,12 @@
 #include "attach.h"
 #include "cupti.h"
 #include "events.h"
+#include "flusher.h"
 #include "main.h"
 #include "pool.h"
 #include "records.h"
+#include "scrap.h"
+#include "sender.h"
 
 // Driver calls that launch: kernels, and graphs (_ptsz: with the per-thread default stream). The runtime's launches end
 // in these.
@@ -130,21 +133,27 @@ void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
   }
 }
 
-// The request callback may run inside a launch: a pop from a stack, and nothing else.
+// The request callback may run inside a launch: a pop from a stack, and if few are left one signal, so that the flusher
+// has CUPTI give back what is complete.
 void callbacks_request(uint8_t **buffer, size_t *size, size_t *records) {
   uint64_t bytes = 0;
   *records = 0; // as many as fit
   *buffer = pool_lend(&bytes);
+  if (*buffer == NULL && cupti.version < CUPTI_NULL_BUFFER) *buffer = scrap_lend(&bytes); // it crashes on NULL
   *size = bytes;
-  if (*buffer != NULL || cupti.version >= CUPTI_NULL_BUFFER) return;
-  *buffer = pool_scrap(); // CUPTI before 12.9 crashes on NULL
-  *size = POOL_SCRAP_BYTES;
+  if (pool_low()) flusher_hurry();
 }
 
 void callbacks_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
   (void)context, (void)stream, (void)size;
-  if (pool_is_scrap(buffer)) records_scrapped(buffer, valid);
-  else pool_complete(buffer, valid);
+  bool alone;
+  if (scrap_owns(buffer, &alone)) {
+    records_scrapped(buffer, valid, alone);
+    scrap_return(buffer);
+    return;
+  }
+  pool_complete(buffer, valid);
+  if (pool_low()) sender_wake();
 }
 
 void callbacks_request_v2(uint8_t **buffer, size_t *size, size_t *records, void *info) {

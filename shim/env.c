@@ -37,6 +37,8 @@ static const struct setting settings[ENV_COUNT] = {
                        "MiB that may wait for the collector; past it the oldest are dropped and counted"},
     [ENV_POOL_BUFFERS] = {"KERNHES_POOL_BUFFERS", "64", NULL, 1, 4096, "activity buffers lent to CUPTI"},
     [ENV_POOL_BUFFER_KB] = {"KERNHES_POOL_BUFFER_KB", "1024", NULL, 4, 65536, "KiB of one activity buffer"},
+    [ENV_EVENTS_KB] = {"KERNHES_EVENTS_KB", "4096", NULL, 64, 1048576,
+                       "KiB in which launches and ranges wait for the shim's sender, up to a power of two"},
     [ENV_FLUSH_MS] = {"KERNHES_FLUSH_MS", "100", NULL, 10, 10000, "ms between two flushes of CUPTI's buffers"},
     [ENV_LINGER_MS] = {"KERNHES_LINGER_MS", "200", NULL, 0, 3600000,
                        "ms for which exit waits until the collector has acknowledged all"},

@@ -29,7 +29,7 @@ enum { NOTHING, YIELD, RESUME };
 
 static int wake = -1, finished = -1; // eventfds
 static pthread_t thread;
-static atomic_bool finishing;
+static atomic_bool finishing, hurried;
 static atomic_int command;
 static bool busy, yielded, attached;
 static uint64_t before; // when the last flush began, or tracing: what is dropped was dropped after that
@@ -117,7 +117,8 @@ static void *run(void *unused) {
   (void)unused;
   uint64_t standard = env_number(ENV_FLUSH_MS) * MS, period = standard;
   uint64_t tick = clock_tick(), next_flush = tick + period, next_clock = tick, next_try = tick + RETRY;
-  if (mode_get().mode == MODE_HES && cupti.version < CUPTI_13_4) next_flush = tick + HES_RACE;
+  uint64_t first_flush = mode_get().mode == MODE_HES && cupti.version < CUPTI_13_4 ? tick + HES_RACE : tick;
+  if (next_flush < first_flush) next_flush = first_flush;
   while (!atomic_load(&finishing)) {
     obey();
     tick = clock_tick();
@@ -129,7 +130,8 @@ static void *run(void *unused) {
       bracket();
       next_clock = tick + CLOCKS;
     }
-    if (attached && tick >= next_flush) {
+    bool hurry = atomic_exchange(&hurried, false) && tick >= first_flush;
+    if (attached && (hurry || tick >= next_flush)) {
       uint64_t took = flush(0);
       if (took > SLOW) period = period * 2 < PERIOD_MOST ? period * 2 : PERIOD_MOST;
       else if (period > standard) period = period / 2 > standard ? period / 2 : standard;
@@ -156,6 +158,10 @@ bool flusher_start(bool is_busy) {
 static void ask(int what) {
   atomic_store(&command, what);
   threads_signal(wake);
+}
+
+void flusher_hurry(void) {
+  if (wake >= 0 && !atomic_exchange(&hurried, true)) threads_signal(wake);
 }
 
 void flusher_yield(void) { ask(YIELD); }

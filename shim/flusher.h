@@ -24,6 +24,9 @@ bool flusher_start(bool busy);
 
 void flusher_take(struct flusher_report *r);
 
+// flusher_hurry has the next flush made now: CUPTI needs buffers. Lock-free, any thread.
+void flusher_hurry(void);
+
 void flusher_yield(void);  // detach: another profiler wants CUPTI
 void flusher_resume(void); // attach again
 

@@ -1,29 +1,24 @@
-// The pool: two lock-free stacks of indexes, one of free buffers and one of completed ones. The head of a stack
-// carries a count beside the index, so that one which was taken and put back in between is noticed.
+// The pool: two stacks of indexes, one of free buffers and one of completed ones.
 #include "pool.h"
+
+#include "stack.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
 static struct buffer buffers[POOL_MOST + 1]; // the last is the early one
+static linked links[POOL_MOST + 1];
 static _Atomic(uint8_t *) memory;
 static uint32_t count;
 static uint64_t each; // bytes of one
 
-static _Atomic uint64_t free_head, done_head; // low half: index + 1, 0: empty; high half: changes
+static stack idle, done;
 static _Atomic uint64_t waiting, requests;
 static _Atomic uint32_t out, most;
 
-static _Alignas(8) uint8_t scrap[POOL_SCRAP_BYTES], early[POOL_EARLY_BYTES];
+static _Alignas(8) uint8_t early[POOL_EARLY_BYTES];
 static atomic_bool early_lent; // once, and never again
-
-static void put(_Atomic uint64_t *head, uint32_t index) {
-  uint64_t old = atomic_load(head);
-  do {
-    atomic_store_explicit(&buffers[index].linked, (uint32_t)old, memory_order_relaxed);
-  } while (!atomic_compare_exchange_weak(head, &old, ((old >> 32) + 1) << 32 | (index + 1)));
-}
 
 bool pool_open(uint32_t want, uint64_t size) {
   if (memory != NULL) return true;
@@ -34,7 +29,7 @@ bool pool_open(uint32_t want, uint64_t size) {
   count = want;
   for (uint32_t i = want; i-- > 0;) {
     buffers[i].bytes = (uint8_t *)map + i * size;
-    put(&free_head, i);
+    stack_push(&idle, links, i);
   }
   atomic_store(&memory, map);
   return true;
@@ -54,20 +49,12 @@ uint8_t *pool_lend(uint64_t *size) {
     count_out();
     return early;
   }
-  uint64_t old = atomic_load(&free_head), next;
-  uint32_t index;
-  do {
-    if ((uint32_t)old == 0) return NULL;
-    index = (uint32_t)old - 1;
-    next = atomic_load_explicit(&buffers[index].linked, memory_order_relaxed);
-  } while (!atomic_compare_exchange_weak(&free_head, &old, ((old >> 32) + 1) << 32 | next));
+  int64_t index = stack_pop(&idle, links);
+  if (index < 0) return NULL;
   count_out();
   *size = each;
   return buffers[index].bytes;
 }
-
-uint8_t *pool_scrap(void) { return scrap; }
-bool pool_is_scrap(const uint8_t *bytes) { return bytes == scrap; }
 
 // index_of gives a buffer's index, or -1 if it is none of ours.
 static int64_t index_of(const uint8_t *bytes) {
@@ -83,16 +70,14 @@ void pool_complete(uint8_t *bytes, uint64_t valid) {
   uint64_t room = index == POOL_MOST ? POOL_EARLY_BYTES : each;
   buffers[index].valid = valid <= room ? valid : room;
   atomic_fetch_add(&waiting, buffers[index].valid);
-  put(&done_head, (uint32_t)index);
+  stack_push(&done, links, (uint32_t)index);
 }
 
 struct buffer *pool_completed(void) {
-  uint64_t old = atomic_load(&done_head);
-  while (!atomic_compare_exchange_weak(&done_head, &old, ((old >> 32) + 1) << 32)) continue;
   struct buffer *list = NULL;
-  for (uint32_t at = (uint32_t)old; at != 0;) { // the last completed is on top: this turns them around
+  for (uint32_t at = stack_take(&done); at != 0;) { // the last completed is on top: this turns them around
     struct buffer *b = &buffers[at - 1];
-    at = atomic_load_explicit(&b->linked, memory_order_relaxed);
+    at = atomic_load_explicit(&links[at - 1], memory_order_relaxed);
     b->next = list;
     list = b;
   }
@@ -102,8 +87,10 @@ struct buffer *pool_completed(void) {
 void pool_return(struct buffer *b) {
   atomic_fetch_sub(&waiting, b->valid);
   atomic_fetch_sub(&out, 1);
-  if (b->bytes != early) put(&free_head, (uint32_t)(b - buffers));
+  if (b->bytes != early) stack_push(&idle, links, (uint32_t)(b - buffers));
 }
+
+bool pool_low(void) { return atomic_load(&memory) != NULL && atomic_load(&out) * 4 > count * 3; }
 
 uint64_t pool_waiting(void) { return atomic_load(&waiting); }
 uint32_t pool_out(void) { return atomic_load(&out); }

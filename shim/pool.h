@@ -7,13 +7,11 @@
 
 #define POOL_MOST 4096u // buffers
 #define POOL_EARLY_BYTES (64u << 10)
-#define POOL_SCRAP_BYTES (64u << 10)
 
 struct buffer {
   uint8_t *bytes;
   uint64_t valid;        // bytes of records, once completed
   struct buffer *next;   // in the list that pool_completed gives
-  _Atomic uint32_t linked; // index + 1 of the one below on a stack
 };
 
 // pool_open maps and prefaults count buffers of size bytes each; false if there is no memory.
@@ -23,16 +21,15 @@ bool pool_open(uint32_t count, uint64_t size);
 // the first context: then there is one small buffer, until the pool is open.
 uint8_t *pool_lend(uint64_t *size);
 
-// pool_scrap gives the buffer of last resort for a CUPTI that crashes on NULL: what is written there is lost.
-uint8_t *pool_scrap(void);
-bool pool_is_scrap(const uint8_t *bytes);
-
 // pool_complete queues a buffer that CUPTI is done with; one that is not of the pool is ignored. Lock-free.
 void pool_complete(uint8_t *bytes, uint64_t valid);
 
 // pool_completed takes all that were completed, in that order; NULL if none. One thread only.
 struct buffer *pool_completed(void);
 void pool_return(struct buffer *b);
+
+// pool_low is true while fewer than a quarter of the buffers are free.
+bool pool_low(void);
 
 uint64_t pool_waiting(void);  // bytes completed and not returned
 uint32_t pool_out(void);      // buffers out of the pool

@@ -3,6 +3,7 @@
 #include "records.h"
 
 #include "cupti.h"
+#include "scrap.h"
 
 #include <stdatomic.h>
 
@@ -164,17 +165,24 @@ void records_convert(struct records *r, const struct buffer *b) {
 
 static _Atomic uint64_t scrapped, scrapped_from, scrapped_to;
 
-void records_scrapped(uint8_t *bytes, uint64_t valid) {
+static void scrap_one(uint64_t start, uint64_t end) {
+  uint64_t was = atomic_load(&scrapped_from);
+  while (start != 0 && (was == 0 || start < was) && !atomic_compare_exchange_weak(&scrapped_from, &was, start)) continue;
+  was = atomic_load(&scrapped_to);
+  while (end > was && !atomic_compare_exchange_weak(&scrapped_to, &was, end)) continue;
+  atomic_fetch_add(&scrapped, 1); // last: whoever takes the count finds its times
+}
+
+void records_scrapped(uint8_t *bytes, uint64_t valid, bool alone) {
+  if (valid > SCRAP_BYTES) valid = SCRAP_BYTES;
+  if (!alone) { // several borrowers wrote over each other: nothing there may be believed, but kernels are the most of it
+    atomic_fetch_add(&scrapped, (valid + KERNEL_PREFIX - 1) / KERNEL_PREFIX);
+    return;
+  }
   void *at = NULL;
   int bad;
-  if (valid > POOL_SCRAP_BYTES) valid = POOL_SCRAP_BYTES;
-  for (const uint8_t *p; (p = next(bytes, valid, &at, &bad)) != NULL;) {
-    uint64_t start = u64(p, 16), end = u64(p, 24), was = atomic_load(&scrapped_from);
-    while ((was == 0 || start < was) && !atomic_compare_exchange_weak(&scrapped_from, &was, start)) continue;
-    was = atomic_load(&scrapped_to);
-    while (end > was && !atomic_compare_exchange_weak(&scrapped_to, &was, end)) continue;
-    atomic_fetch_add(&scrapped, 1);
-  }
+  for (const uint8_t *p; (p = next(bytes, valid, &at, &bad)) != NULL;) scrap_one(u64(p, 16), u64(p, 24));
+  if (bad >= 0) scrap_one(0, 0);
 }
 
 struct loss records_take_scrapped(void) {

@@ -1,6 +1,7 @@
-// The pool: lent, completed and returned by several threads at once; empty; before it is open.
+// The pool: lent, completed and returned by several threads at once; empty; before it is open. And the reserve.
 #include "check.h"
 #include "pool.h"
+#include "scrap.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,6 +29,48 @@ static void *lend(void *mark) {
   return NULL;
 }
 
+static void *lend_scraps(void *mark) {
+  for (int i = 0; i < EACH; i++) {
+    uint64_t size;
+    uint8_t *b = scrap_lend(&size);
+    CHECK_EQUAL(size, SCRAP_BYTES);
+    memset(b, (int)(uintptr_t)mark, 64);
+    for (int k = 0; k < 64; k++) CHECK_EQUAL(b[k], (uintptr_t)mark);
+    scrap_return(b);
+  }
+  return NULL;
+}
+
+static void scraps(const uint8_t *other) {
+  static uint8_t *lent[SCRAPS];
+  uint64_t size;
+  bool alone;
+  CHECK(!scrap_owns(other, &alone)); // there are none yet
+  CHECK(scrap_open() && scrap_open());
+  for (uint32_t i = 0; i < SCRAPS; i++) {
+    lent[i] = scrap_lend(&size);
+    CHECK(scrap_owns(lent[i], &alone) && alone);
+    CHECK(i == 0 || lent[i] == lent[i - 1] + SCRAP_BYTES); // each another one, those that are memory first
+  }
+  uint8_t *last = scrap_lend(&size);
+  CHECK(last != NULL && size == SCRAP_BYTES && last != lent[0] && scrap_lend(&size) == last);
+  CHECK(scrap_owns(last, &alone) && !alone);
+  memset(last, 1, SCRAP_BYTES);
+  scrap_return(last);
+  scrap_return(last); // no harm: it was never one of those that come and go
+  for (uint32_t i = SCRAPS; i-- > 0;) scrap_return(lent[i]);
+  CHECK(scrap_lend(&size) == lent[0]);
+  scrap_return(lent[0]);
+  CHECK(!scrap_owns(other, &alone) && !scrap_owns((uint8_t *)&size, &alone) && !scrap_owns(lent[0] - 1, &alone));
+  CHECK(!scrap_owns(last + SCRAP_BYTES, &alone));
+
+  pthread_t threads[LENDERS];
+  for (uintptr_t i = 0; i < LENDERS; i++) CHECK(pthread_create(&threads[i], NULL, lend_scraps, (void *)(i + 1)) == 0);
+  for (int i = 0; i < LENDERS; i++) pthread_join(threads[i], NULL);
+  for (uint32_t i = 0; i < SCRAPS; i++) CHECK(scrap_owns(scrap_lend(&size), &alone) && alone);
+  CHECK(scrap_lend(&size) == last);
+}
+
 int main(void) {
   uint64_t size;
   uint8_t *early = pool_lend(&size);
@@ -45,6 +88,7 @@ int main(void) {
   for (uint32_t i = 0; i < BUFFERS; i++) CHECK((lent[i] = pool_lend(&size)) != NULL && lent[i] != early);
   CHECK(pool_lend(&size) == NULL);
   CHECK_EQUAL(pool_out(), BUFFERS);
+  CHECK(pool_low());
   for (uint32_t i = 0; i < BUFFERS; i++) pool_complete(lent[i], i);
   pool_complete((uint8_t *)&size, 1);      // not of the pool
   pool_complete(lent[0] + 8, 1);           // not where one begins
@@ -57,6 +101,7 @@ int main(void) {
   }
   CHECK_EQUAL(order, BUFFERS);
   CHECK_EQUAL(pool_waiting(), 0);
+  CHECK(!pool_low());
 
   pthread_t threads[LENDERS];
   for (uintptr_t i = 0; i < LENDERS; i++) CHECK(pthread_create(&threads[i], NULL, lend, (void *)(i + 1)) == 0);
@@ -70,6 +115,6 @@ int main(void) {
   for (int i = 0; i < LENDERS; i++) pthread_join(threads[i], NULL);
   CHECK_EQUAL(pool_out(), 0);
   CHECK_EQUAL(pool_out_most(), BUFFERS);
-  CHECK(pool_is_scrap(pool_scrap()) && !pool_is_scrap(early));
+  scraps(early);
   return 0;
 }

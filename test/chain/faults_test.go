@@ -142,25 +142,62 @@ func kernelsCut(r *rank, took tally) uint64 {
 	return took["truncated"] - (took["delivered_copies"] - uint64(r.Copies["memset"]))
 }
 
-// An engine that outruns the pool: CUPTI drops what it has no buffer for.
+// An engine that outruns the pool: CUPTI drops what it has no buffer for, and before 12.9, where it must be given one, the
+// shim throws away what it writes there.
 func TestTooFewBuffers(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
-	for _, version := range []string{"12090", "130001", "130500"} {
-		t.Run(version, func(t *testing.T) {
-			ranks, tallies := c.play(t, "KERNHES_POOL_BUFFERS=1", "KERNHES_POOL_BUFFER_KB=64", "--speed", "30", "--cupti", version, file("solo.rank0"))
+	for _, test := range []struct{ version, reason string }{
+		{"12080", "shim_pool"},
+		{"12090", "cupti_dropped"},
+		{"130001", "cupti_dropped"},
+		{"130500", "cupti_dropped"},
+	} {
+		t.Run(test.version, func(t *testing.T) {
+			ranks, tallies := c.play(t, "KERNHES_POOL_BUFFERS=1", "KERNHES_POOL_BUFFER_KB=64", "--speed", "30", "--cupti", test.version, file("solo.rank0"))
 			require.Len(t, ranks, 1)
 			r, want := ranks[0], asRecorded()["solo.rank0"].Devices[0]
 			taken := want.Kernels - r.Kernels + want.Copies["memset"] - r.Copies["memset"]
 			assert.Positive(t, taken, "the pool was large enough")
-			assert.EqualValues(t, tallies[0]["no_buffer"], taken)
-			assert.Equal(t, taken, r.n.count(`kern_trace_dropped_records_total{reason="cupti_dropped"}`))
+			delivered := tallies[0]["delivered_kernels"] + tallies[0]["delivered_copies"]
+			assert.EqualValues(t, want.Kernels+want.Copies["memset"], tallies[0]["no_buffer"]+delivered)
+			if test.reason == "cupti_dropped" {
+				assert.EqualValues(t, tallies[0]["no_buffer"], taken)
+			} else {
+				assert.Zero(t, tallies[0]["no_buffer"])
+			}
+			assert.Equal(t, taken, r.n.count(`kern_trace_dropped_records_total{reason="`+test.reason+`"}`))
 			assert.EqualValues(t, taken, r.n.sum("kern_trace_dropped_records_total"))
 			assert.Positive(t, r.UnknownNS)
 			assert.Equal(t, want.StepsComplete, r.StepsComplete+incomplete(r), "each step is counted once")
 			assert.Positive(t, r.StepsIncomplete["missing_records"])
 		})
 	}
+}
+
+// An engine that outruns the ring of events: those that find no room are lost, each counted, and every kernel is still there.
+func TestTooFewEvents(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	const name = "solo.rank0"
+	whole, _ := c.play(t, file(name))
+	require.Len(t, whole, 1)
+	isExpected(t, name, whole[0])
+	events := whole[0].n.count("kern_shim_events_total")
+	ranks, tallies := c.play(t, "KERNHES_EVENTS_KB=64", "--speed", "100", file(name))
+	require.Len(t, ranks, 1)
+	r, want := ranks[0], asRecorded()[name].Devices[0]
+	lost := r.n.count(`kern_trace_dropped_records_total{reason="shim_events"}`)
+	assert.Positive(t, lost, "the ring was large enough")
+	assert.Equal(t, events, r.n.count("kern_shim_events_total")+lost, "what was posted came or was counted")
+	assert.EqualValues(t, lost, r.n.sum("kern_trace_dropped_records_total"))
+	assert.EqualValues(t, want.Kernels, tallies[0]["delivered_kernels"])
+	assert.Equal(t, want.Kernels, r.Kernels, "kernels received")
+	assert.Equal(t, want.Copies, r.Copies, "copies received")
+	assert.Less(t, r.Launches, want.Launches)
+	assert.Positive(t, r.UnknownNS)
+	// A step that was told of at all may have other kernels than it had; it is counted once, and none is made up.
+	assert.LessOrEqual(t, r.StepsComplete+incomplete(r), want.StepsComplete)
 }
 
 // The collector is away for longer than the engine can buffer: the oldest goes, counted, and the rest comes.
