@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger
+.PHONY: pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup
 
 e2e-jaeger: build bin/jaeger ## play recordings of two ranks into a Jaeger on 127.0.0.1 and read every kernel back from it
 	go test -count=1 -v -tags chain,jaeger -run TestJaeger ./test/chain
+
+# An hour and a quarter on two idle cores; the settings are in test/chain/soak_test.go.
+soak: build ## a billion kernels flat out, then an hour at the pace of a node: memory, books, losses
+	go test -count=1 -v -tags chain,soak -timeout 3h -run TestSoak ./test/chain
 
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures

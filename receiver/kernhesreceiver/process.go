@@ -282,11 +282,12 @@ func (p *process) acknowledgeable() uint64 {
 		if d.packed.loose != nil {
 			hold(d.packed.first)
 		}
-	}
-	for _, h := range []frameHold{p.packing.open, p.packing.sent} {
-		if h != 0 {
-			hold(uint64(h))
+		if d.packed.open != 0 {
+			hold(uint64(d.packed.open))
 		}
+	}
+	if p.packing.sent != 0 {
+		hold(uint64(p.packing.sent))
 	}
 	return frame
 }

@@ -24,11 +24,10 @@ type parcel struct {
 
 // A packing is what a process has packed and not handed over.
 //
-//	final steps, kernels outside any ──▶ packers, one a device ──cut, once a second──▶ parcels ──▶ session
-//	frames on which they rest:               open                                        sent
+//	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ parcels ──▶ session
+//	frames on which they rest:             packed.open                   sent
 type packing struct {
 	parcels []parcel
-	open    frameHold // of what lies in packers
 	sent    frameHold // of what lies in parcels, or was taken and is not settled
 }
 
@@ -45,6 +44,7 @@ func (h *frameHold) with(frame uint64) {
 // packed is a device's part in packing.
 type packed struct {
 	packer *chunk.Packer
+	open   frameHold // of what lies in the packer
 	rank   int64
 	stale  bool       // INFO came since the packer was told whose steps it packs
 	loose  *step.Step // kernels outside any step that came since the last flush
@@ -66,12 +66,12 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 		GPU: p.info[gpu+"uuid"], GPUName: p.info[gpu+"name"], Model: p.info["model"], Engine: p.info["engine"],
 		Version: p.info["engine_version"], Mode: p.info["mode"],
 	}
-	d.packed.rank, d.packed.stale = rank, false
 	if d.packed.packer == nil {
 		d.packed.packer = chunk.NewPacker(id, func(s *chunk.Sealed) { p.post(d, s) })
 	} else {
-		d.packed.packer.Identify(id)
+		d.packed.packer.Identify(id) // what it cuts is still of the rank before
 	}
+	d.packed.rank, d.packed.stale = rank, false
 	return d.packed.packer
 }
 
@@ -83,6 +83,10 @@ func (p *process) post(d *deviceState, s *chunk.Sealed) {
 	rankResource(resource.Resource().Attributes(), r, r.runRank()+"/"+p.info["pid"])
 	s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), p.info["run"])
 	p.packing.parcels = append(p.packing.parcels, parcel{logs, s.Kernels, s.Copies, len(s.Body)})
+	if open := d.packed.open; open != 0 {
+		p.packing.sent.with(uint64(open))
+		d.packed.open = 0
+	}
 }
 
 // pack takes a final step.
@@ -95,10 +99,11 @@ func (p *process) pack(d *deviceState, s *step.Step) {
 }
 
 func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
-	p.packing.open.with(frame)
-	if err := p.packer(d, rank).Add(c, p.clockTime()); err != nil {
+	packer := p.packer(d, rank)
+	if err := packer.Add(c, p.clockTime()); err != nil {
 		p.set.log.Error("a step does not fit its shape", zap.Error(err))
 	}
+	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
 }
 
 // clockTime is the engine's time.
@@ -184,8 +189,12 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) 
 			})
 		}
 	}
-	p.packing.open.with(frame)
-	p.packer(d, p.rankOf(d)).AddCopies(copies, p.clockTime())
+	if len(copies) == 0 {
+		return
+	}
+	packer := p.packer(d, p.rankOf(d))
+	packer.AddCopies(copies, p.clockTime())
+	d.packed.open.with(frame)
 }
 
 // packOutside packs the kernels outside any step that came, and cuts all packers if one is due or all
@@ -210,10 +219,6 @@ func (p *process) packOutside(all bool) {
 			d.packed.packer.Count(d.counts())
 			d.packed.packer.Cut()
 		}
-	}
-	if p.packing.open != 0 {
-		p.packing.sent.with(uint64(p.packing.open))
-		p.packing.open = 0
 	}
 }
 

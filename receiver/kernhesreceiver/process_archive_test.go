@@ -116,3 +116,25 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 		}
 	}
 }
+
+// Steps that fill a window before a second is over are acknowledged as their chunks are taken, without a pause between them.
+func TestSteadyStepsAreAcknowledged(t *testing.T) {
+	s := newScript(t)
+	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &said{})(
+		wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	const frames = 4 // a step
+	for i := uint64(0); i < 2000; i++ {
+		at := i * 10_000
+		s.push(at, fmt.Sprintf("step:decode seq=%d,tokens=1", i))
+		s.launch(at+1, uint32(i+1))
+		s.pop(at + 2)
+		s.ran(uint32(i+1), at+10, at+30)
+		if i%10 == 9 {
+			s.flushed(at + 100)
+			s.p.takeParcels()
+			s.p.settled()
+			// What is not acknowledged: an open chunk of 64 steps, and the steps since the last flush.
+			require.LessOrEqual(t, s.number-s.p.acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
+		}
+	}
+}
