@@ -25,11 +25,13 @@ import (
 )
 
 // A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
-// one, "hold" begins something that stays open until "release", "bad" is a protocol error.
+// one, "hold" begins something that stays open until "release", "pack" something that waits until the engine rests, "bad" is a
+// protocol error.
 type fakeEngine struct {
 	hello wire.Hello
 	got   uint64
 	held  uint64
+	pack  uint64
 	lines []stepLine
 	taken int // lines and parcels not yet settled
 
@@ -53,6 +55,8 @@ func (e *fakeEngine) frame(f wire.Frame) error {
 		e.count.Outside++
 	case word == "hold":
 		e.held = f.Number
+	case word == "pack":
+		e.pack = f.Number
 	case word == "release":
 		e.held = 0
 	case word == "bad":
@@ -69,6 +73,8 @@ func (e *fakeEngine) acknowledgeable() uint64 {
 		return 0
 	case e.held > 0:
 		return e.held - 1
+	case e.pack > 0:
+		return e.pack - 1
 	}
 	return e.got
 }
@@ -86,9 +92,10 @@ func (e *fakeEngine) takeParcels() []parcel {
 	return parcels
 }
 
+func (e *fakeEngine) rest()        { e.pack = 0 }
 func (e *fakeEngine) settled()     { e.taken = 0 }
 func (e *fakeEngine) loose() loose { return e.count }
-func (e *fakeEngine) end(bool)     { e.over, e.held = true, 0 }
+func (e *fakeEngine) end(bool)     { e.over, e.held, e.pack = true, 0, 0 }
 func (e *fakeEngine) ended() bool  { return e.over }
 
 func (e *fakeEngine) reports() []rankReport {

@@ -20,6 +20,10 @@ const (
 	ackFrames = 64
 	ackDelay  = 50 * time.Millisecond
 
+	// After so many of ackDelay without a byte an engine is quiet: what is packed goes to the pipeline as it is. A heartbeat
+	// comes each 100 ms by default; where none comes, the engine's clock cannot tell that a chunk is old.
+	quietDelays = 5
+
 	// An engine that does not take 40 bytes in this time does not read.
 	writeTimeout = 10 * time.Second
 )
@@ -31,8 +35,10 @@ type link struct {
 	log     *zap.Logger
 	session *session
 
-	due    time.Time // when the pending acknowledgement must go out; zero: none is pending
-	frames int       // since the last acknowledgement
+	ctx    context.Context // of serve
+	armed  bool            // the read deadline is set, to acknowledge
+	quiet  int             // times that it passed since the last byte
+	frames int             // since the last acknowledgement
 }
 
 // errRefused ends a connection for a reason that was already logged and counted.
@@ -40,6 +46,7 @@ var errRefused = errors.New("refused")
 
 // serve reads a connection to its end. Errors end only this connection.
 func (l *link) serve(ctx context.Context) {
+	l.ctx = ctx
 	reader := wire.NewReader(l)
 	err := l.open(ctx, reader)
 	if l.session != nil {
@@ -161,19 +168,26 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 	}
 	s.collect()
 	s.mu.Unlock()
-	pending := l.r.deliver(ctx, s)
-	if err != nil || !pending {
+	if pending := l.r.deliver(ctx, s); err != nil {
 		return err
+	} else if pending {
+		l.frames++
 	}
-	l.frames++
 	if l.frames >= ackFrames {
-		return l.acknowledge(ctx)
+		if err := l.acknowledge(); err != nil {
+			return err
+		}
 	}
-	if l.due.IsZero() {
-		l.due = time.Now().Add(ackDelay)
-		return l.conn.SetReadDeadline(l.due)
+	return l.arm()
+}
+
+// arm has Read return to acknowledge within ackDelay.
+func (l *link) arm() error {
+	if l.armed {
+		return nil
 	}
-	return nil
+	l.armed = true
+	return l.conn.SetReadDeadline(time.Now().Add(ackDelay))
 }
 
 // bye ends the session, exports its last numbers and acknowledges everything.
@@ -187,16 +201,13 @@ func (l *link) bye(ctx context.Context) error {
 }
 
 // acknowledge sends what may be acknowledged.
-func (l *link) acknowledge(ctx context.Context) error {
-	l.due, l.frames = time.Time{}, 0
+func (l *link) acknowledge() error {
+	l.frames = 0
 	s := l.session
 	s.mu.Lock()
 	frame, ok, err := s.acknowledge(l.r.dump)
 	s.mu.Unlock()
-	l.r.delivered(ctx, 0, err)
-	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
-		return err
-	}
+	l.r.delivered(l.ctx, 0, err)
 	if !ok {
 		return nil
 	}
@@ -217,11 +228,38 @@ func (l *link) say(b []byte) error {
 func (l *link) Read(b []byte) (int, error) {
 	for {
 		n, err := l.conn.Read(b)
-		if n > 0 || l.due.IsZero() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 {
+			l.quiet = 0
+		}
+		if n > 0 || !l.armed || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if err := l.acknowledge(context.Background()); err != nil {
+		if err := l.passed(); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// passed takes it that the read deadline has passed. A quiet engine is left alone until it sends.
+func (l *link) passed() error {
+	l.armed = false
+	if l.quiet++; l.quiet < quietDelays {
+		if err := l.acknowledge(); err != nil {
+			return err
+		}
+		return l.arm()
+	}
+	s := l.session
+	s.mu.Lock()
+	s.engine.rest()
+	s.collect()
+	s.mu.Unlock()
+	l.r.deliver(l.ctx, s)
+	if err := l.acknowledge(); err != nil {
+		return err
+	}
+	if s.unsent() > 0 {
+		return l.arm() // to offer it again
+	}
+	return l.conn.SetReadDeadline(time.Time{})
 }

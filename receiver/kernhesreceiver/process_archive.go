@@ -222,6 +222,13 @@ func (p *process) packOutside(all bool) {
 	}
 }
 
+// rest cuts what is packed: nothing comes that would.
+func (p *process) rest() {
+	if p.set.archive {
+		p.packOutside(true)
+	}
+}
+
 // counts are the books of a device, for the archive's footers.
 func (d *deviceState) counts() []chunk.Count {
 	return []chunk.Count{

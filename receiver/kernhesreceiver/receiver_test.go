@@ -133,6 +133,17 @@ func TestManyFramesAreAcknowledgedAtOnce(t *testing.T) {
 	c.ack(ackFrames)
 }
 
+func TestAQuietEnginesPackedStepsAreSettled(t *testing.T) {
+	b := newBench(t, nil)
+	c, _, _ := b.connect(1)
+	c.word(1, "pack")
+	c.ack(1)
+	c.word(2, "hold")
+	c.word(3, "pack")
+	c.word(4, "release")
+	c.ack(4)
+}
+
 func TestReconnect(t *testing.T) {
 	b := newBench(t, nil)
 	c, _, _ := b.connect(1)
