@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,9 +41,9 @@ func archiveOf(t *testing.T, dir string, runs ...string) (ranks []chunktest.Rank
 					require.NoError(t, w.WriteChunk(c))
 				})
 				for i := range rank.Steps {
-					require.NoError(t, p.Add(&rank.Steps[i], time.Unix(1, 0)))
+					require.NoError(t, p.Add(&rank.Steps[i]))
 				}
-				p.AddCopies(rank.Copies, time.Unix(1, 0))
+				p.AddCopies(rank.Copies)
 				p.Cut()
 			}
 		}

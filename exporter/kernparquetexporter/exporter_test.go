@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	parquetgo "github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
@@ -53,9 +52,9 @@ func recordedLogs(t *testing.T, sessions int) (plog.Logs, chunktest.Rank) {
 		id.Rank += int64(i)
 		p := chunk.NewPacker(id, func(s *chunk.Sealed) { s.Put(records.AppendEmpty(), "run") })
 		for k := range rank.Steps {
-			require.NoError(t, p.Add(&rank.Steps[k], time.Unix(1, 0)))
+			require.NoError(t, p.Add(&rank.Steps[k]))
 		}
-		p.AddCopies(rank.Copies, time.Unix(1, 0))
+		p.AddCopies(rank.Copies)
 		p.Cut()
 	}
 	return logs, rank

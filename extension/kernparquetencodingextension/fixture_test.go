@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -57,9 +56,8 @@ func portionsOf(t testing.TB, name string) (portions []portion) {
 		portions = append(portions, portion{bytes.Clone(s.Body), int64(s.Kernels), dur})
 		dur = 0
 	})
-	now := time.Unix(0, 0)
 	for i := range rank.Steps {
-		require.NoError(t, p.Add(&rank.Steps[i], now))
+		require.NoError(t, p.Add(&rank.Steps[i]))
 		for _, d := range rank.Steps[i].Durs {
 			dur += int64(d)
 		}

@@ -2,7 +2,6 @@ package chunk_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 )
@@ -14,7 +13,7 @@ func BenchmarkPack(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for i := range r.Steps {
-			if err := p.Add(&r.Steps[i], time.Unix(1, 0)); err != nil {
+			if err := p.Add(&r.Steps[i]); err != nil {
 				b.Fatal(err)
 			}
 		}

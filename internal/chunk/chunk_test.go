@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -40,11 +39,10 @@ func pack(t testing.TB, id chunk.Identity, steps []chunk.Step, copies []chunk.Co
 		require.Len(t, c.Copies, s.Copies)
 		chunks, sealed = append(chunks, c), append(sealed, *s)
 	})
-	now := time.Unix(0, 0)
 	for i := range steps {
-		require.NoError(t, p.Add(&steps[i], now))
+		require.NoError(t, p.Add(&steps[i]))
 	}
-	p.AddCopies(copies, now)
+	p.AddCopies(copies)
 	p.Cut()
 	p.Cut() // of nothing: no chunk
 	return chunks, sealed
@@ -198,20 +196,16 @@ func TestCountsAndIdentityFollowTheRank(t *testing.T) {
 		require.NoError(t, err)
 		chunks = append(chunks, c)
 	})
-	now := time.Unix(100, 0)
-	require.False(t, p.Due(now))
-	require.NoError(t, p.Add(&chunk.Step{}, now))
+	require.NoError(t, p.Add(&chunk.Step{}))
 	counts := []chunk.Count{{Name: "received", Value: 7}, {Name: "late", Value: 1}}
 	p.Count(counts)
-	require.False(t, p.Due(now.Add(chunk.MaxAge-1)))
-	require.True(t, p.Due(now.Add(chunk.MaxAge)))
 	p.Identify(chunk.Identity{Run: "a"})
 	require.Empty(t, chunks, "it is the same rank")
 	p.Identify(chunk.Identity{Run: "b"})
 	require.Len(t, chunks, 1)
 	require.Equal(t, "a", chunks[0].Run)
 	require.Equal(t, counts, chunks[0].Counts)
-	require.Error(t, p.Add(&chunk.Step{Starts: []uint64{1}}, now))
+	require.Error(t, p.Add(&chunk.Step{Starts: []uint64{1}}))
 	p.Cut()
 	require.Len(t, chunks, 1, "what was refused left nothing")
 }
@@ -230,9 +224,9 @@ func bodies(t testing.TB) (bodies [][]byte) {
 	r := recorded(t, "solo.rank0")
 	p := chunk.NewPacker(r.Identity, func(s *chunk.Sealed) { bodies = append(bodies, append([]byte(nil), s.Body...)) })
 	p.Count([]chunk.Count{{Name: "received", Value: 1}})
-	p.AddCopies(r.Copies[:20], time.Time{}.Add(1))
+	p.AddCopies(r.Copies[:20])
 	for i := range r.Steps {
-		require.NoError(t, p.Add(&r.Steps[i], time.Unix(1, 0)))
+		require.NoError(t, p.Add(&r.Steps[i]))
 	}
 	p.Cut()
 	return bodies

@@ -3,7 +3,6 @@ package chunk_test
 import (
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 )
@@ -15,11 +14,11 @@ func FuzzUnpack(f *testing.F) {
 		p := chunk.NewPacker(chunk.Identity{Run: "run", Host: "host"}, func(s *chunk.Sealed) { body = append(body, s.Body...) })
 		p.Count([]chunk.Count{{Name: "received", Value: 300}})
 		for i := range steps {
-			if err := p.Add(&steps[i], time.Unix(1, 0)); err != nil {
+			if err := p.Add(&steps[i]); err != nil {
 				f.Fatal(err)
 			}
 		}
-		p.AddCopies([]chunk.Copy{{Start: 1e18, Dur: 5, Bytes: 4096, Kind: 1, InStep: true, Seq: 3}, {Memset: true}}, time.Unix(1, 0))
+		p.AddCopies([]chunk.Copy{{Start: 1e18, Dur: 5, Bytes: 4096, Kind: 1, InStep: true, Seq: 3}, {Memset: true}})
 		p.Cut()
 		return body
 	}
@@ -58,11 +57,11 @@ func repack(t *testing.T, c *chunk.Chunk) {
 		copies += len(again.Copies)
 	})
 	for i := range c.Steps {
-		if err := p.Add(&c.Steps[i], time.Unix(1, 0)); err != nil {
+		if err := p.Add(&c.Steps[i]); err != nil {
 			t.Fatalf("what was read cannot be packed: %v", err)
 		}
 	}
-	p.AddCopies(c.Copies, time.Unix(1, 0))
+	p.AddCopies(c.Copies)
 	p.Cut()
 	if rows != c.Rows() || copies != len(c.Copies) {
 		t.Fatalf("%d kernels and %d copies came out, %d and %d went in", rows, copies, c.Rows(), len(c.Copies))

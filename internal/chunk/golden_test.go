@@ -3,7 +3,6 @@ package chunk_test
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,9 +32,9 @@ func TestVersion1Stays(t *testing.T) {
 	p := chunk.NewPacker(id, func(s *chunk.Sealed) { body = append(body, s.Body...) })
 	p.Count(counts)
 	for _, s := range []chunk.Step{step, outside, empty} {
-		require.NoError(t, p.Add(&s, time.Unix(1, 0)))
+		require.NoError(t, p.Add(&s))
 	}
-	p.AddCopies(copies, time.Unix(1, 0))
+	p.AddCopies(copies)
 	p.Cut()
 	golden, err := os.ReadFile(file)
 	require.NoError(t, err)

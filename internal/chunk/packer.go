@@ -1,9 +1,6 @@
 package chunk
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // A Sealed is a chunk that is whole.
 type Sealed struct {
@@ -17,13 +14,10 @@ type Sealed struct {
 	Last     uint64 // unix ns: latest end
 }
 
-// MaxAge is how long something may wait in an open chunk before Due asks to cut.
-const MaxAge = time.Second
-
 // A Packer packs the steps of one rank and device:
 //
 //	       Add, AddCopies                     Cut, or no room, or another window
-//	empty ────────────────▶ open since begun ────────────────────────────────────▶ empty
+//	empty ────────────────▶ open ────────────────────────────────────────────────▶ empty
 //
 // It is not safe for concurrent use. Once its buffers have grown it allocates nothing.
 type Packer struct {
@@ -33,8 +27,8 @@ type Packer struct {
 	counts   []byte
 	body     []byte
 
-	begun  time.Time // of the open chunk; zero: it is empty
-	sealed Sealed    // what the open chunk holds so far
+	open   bool   // something lies in the open chunk
+	sealed Sealed // what the open chunk holds so far
 	texts  texts
 	shapes []byte
 	steps  []byte
@@ -78,7 +72,7 @@ func (p *Packer) Count(counts []Count) {
 
 // Add takes a step; nothing of it is kept. Chunks that become whole by it are emitted. It fails if the step's columns do
 // not fit its shape; then nothing was taken.
-func (p *Packer) Add(s *Step, now time.Time) error {
+func (p *Packer) Add(s *Step) error {
 	n := 0
 	if s.Shape != nil {
 		n = len(s.Shape.Positions)
@@ -91,13 +85,13 @@ func (p *Packer) Add(s *Step, now time.Time) error {
 	if !s.Outside && p.sealed.Windowed && p.sealed.Window != Window(s.Seq) {
 		p.Cut()
 	}
-	if p.fits(s, 0, n, now) {
+	if p.fits(s, 0, n) {
 		return nil
 	}
 	p.Cut() // a step begins a chunk of its own rather than be split
 	for lo, size := 0, n; ; {
 		hi := min(lo+size, n)
-		if !p.fits(s, lo, hi, now) {
+		if !p.fits(s, lo, hi) {
 			p.clear()
 			size = (hi - lo + 1) / 2
 			continue
@@ -111,7 +105,7 @@ func (p *Packer) Add(s *Step, now time.Time) error {
 }
 
 // fits adds the kernels lo to hi of a step to the open chunk; false: there is no room, and nothing was added.
-func (p *Packer) fits(s *Step, lo, hi int, now time.Time) bool {
+func (p *Packer) fits(s *Step, lo, hi int) bool {
 	texts, shapes, steps := p.texts.mark(), len(p.shapes), len(p.steps)
 	p.put(s, lo, hi)
 	if p.count++; p.size() > MaxBytes || p.count > MaxSteps {
@@ -120,7 +114,7 @@ func (p *Packer) fits(s *Step, lo, hi int, now time.Time) bool {
 		p.shapes, p.steps = p.shapes[:shapes], p.steps[:steps]
 		return false
 	}
-	p.open(now, s.Start, s.End)
+	p.covers(s.Start, s.End)
 	if !s.Outside {
 		p.sealed.Windowed, p.sealed.Window = true, Window(s.Seq)
 	}
@@ -131,7 +125,7 @@ func (p *Packer) fits(s *Step, lo, hi int, now time.Time) bool {
 }
 
 // AddCopies takes copies.
-func (p *Packer) AddCopies(copies []Copy, now time.Time) {
+func (p *Packer) AddCopies(copies []Copy) {
 	for i := range copies {
 		if p.size() > MaxBytes-maxCopy {
 			p.Cut()
@@ -140,28 +134,22 @@ func (p *Packer) AddCopies(copies []Copy, now time.Time) {
 		p.copies = appendCopy(p.copies, c, &p.last)
 		p.last = *c
 		p.sealed.Copies++
-		p.open(now, c.Start, c.Start+c.Dur)
+		p.covers(c.Start, c.Start+c.Dur)
 	}
 }
 
-// open notes that something from start to end, unix ns, was added.
-func (p *Packer) open(now time.Time, start, end uint64) {
-	if p.begun.IsZero() {
-		p.begun = now
-		p.sealed.First = start
+// covers notes that something from start to end, unix ns, was added.
+func (p *Packer) covers(start, end uint64) {
+	if !p.open {
+		p.open, p.sealed.First = true, start
 	}
 	p.sealed.First = min(p.sealed.First, start)
 	p.sealed.Last = max(p.sealed.Last, end)
 }
 
-// Due reports whether something waits for MaxAge or longer.
-func (p *Packer) Due(now time.Time) bool {
-	return !p.begun.IsZero() && now.Sub(p.begun) >= MaxAge
-}
-
 // Cut emits what is open, if anything is.
 func (p *Packer) Cut() {
-	if !p.begun.IsZero() {
+	if p.open {
 		p.body = appendHeader(p.body[:0], p.sections())
 		for _, s := range p.sections() {
 			p.body = append(p.body, s...)
@@ -174,7 +162,7 @@ func (p *Packer) Cut() {
 
 // clear empties the open chunk.
 func (p *Packer) clear() {
-	p.begun, p.sealed, p.last, p.count = time.Time{}, Sealed{}, Copy{}, 0
+	p.open, p.sealed, p.last, p.count = false, Sealed{}, Copy{}, 0
 	p.texts.clear()
 	clear(p.known)
 	p.shapes, p.steps, p.copies = p.shapes[:0], p.steps[:0], p.copies[:0]

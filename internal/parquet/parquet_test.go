@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -56,9 +55,9 @@ func packed(t testing.TB, r chunktest.Rank) (chunks []*chunk.Chunk) {
 	})
 	p.Count([]chunk.Count{{Name: "received", Value: uint64(r.Want.Kernels)}})
 	for i := range r.Steps {
-		require.NoError(t, p.Add(&r.Steps[i], time.Unix(1, 0)))
+		require.NoError(t, p.Add(&r.Steps[i]))
 	}
-	p.AddCopies(r.Copies, time.Unix(1, 0))
+	p.AddCopies(r.Copies)
 	p.Cut()
 	return chunks
 }

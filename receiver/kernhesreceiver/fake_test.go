@@ -25,7 +25,7 @@ import (
 )
 
 // A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
-// one, "hold" begins something that stays open until "release", "pack" something that waits until the engine rests, "bad" is a
+// one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "bad" is a
 // protocol error.
 type fakeEngine struct {
 	hello wire.Hello
@@ -92,7 +92,7 @@ func (e *fakeEngine) takeParcels() []parcel {
 	return parcels
 }
 
-func (e *fakeEngine) rest()        { e.pack = 0 }
+func (e *fakeEngine) cut()         { e.pack = 0 }
 func (e *fakeEngine) settled()     { e.taken = 0 }
 func (e *fakeEngine) loose() loose { return e.count }
 func (e *fakeEngine) end(bool)     { e.over, e.held, e.pack = true, 0, 0 }

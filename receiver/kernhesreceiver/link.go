@@ -20,9 +20,8 @@ const (
 	ackFrames = 64
 	ackDelay  = 50 * time.Millisecond
 
-	// After so many of ackDelay without a byte an engine is quiet: what is packed goes to the pipeline as it is. A heartbeat
-	// comes each 100 ms by default; where none comes, the engine's clock cannot tell that a chunk is old.
-	quietDelays = 5
+	// Packed steps wait no longer than this for more of their chunk, by our clock: an engine's may stand still.
+	cutInterval = time.Second
 
 	// An engine that does not take 40 bytes in this time does not read.
 	writeTimeout = 10 * time.Second
@@ -36,8 +35,9 @@ type link struct {
 	session *session
 
 	ctx    context.Context // of serve
+	cut    time.Time       // when the engine last made chunks of all that was packed
+	heard  time.Time       // when the last frame came
 	armed  bool            // the read deadline is set, to acknowledge
-	quiet  int             // times that it passed since the last byte
 	frames int             // since the last acknowledgement
 }
 
@@ -166,7 +166,8 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 		s.mu.Unlock()
 		return l.bye(ctx)
 	}
-	s.collect()
+	l.heard = time.Now()
+	l.collect()
 	s.mu.Unlock()
 	if pending := l.r.deliver(ctx, s); err != nil {
 		return err
@@ -179,6 +180,16 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 		}
 	}
 	return l.arm()
+}
+
+// collect takes what has become final from the engine, once in cutInterval also what is packed. The caller holds the
+// session's mu.
+func (l *link) collect() {
+	if now := time.Now(); now.Sub(l.cut) >= cutInterval {
+		l.cut = now
+		l.session.engine.cut()
+	}
+	l.session.collect()
 }
 
 // arm has Read return to acknowledge within ackDelay.
@@ -228,9 +239,6 @@ func (l *link) say(b []byte) error {
 func (l *link) Read(b []byte) (int, error) {
 	for {
 		n, err := l.conn.Read(b)
-		if n > 0 {
-			l.quiet = 0
-		}
 		if n > 0 || !l.armed || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
@@ -240,26 +248,20 @@ func (l *link) Read(b []byte) (int, error) {
 	}
 }
 
-// passed takes it that the read deadline has passed. A quiet engine is left alone until it sends.
+// passed takes it that the read deadline has passed. An engine of which nothing is left to deliver is left alone until
+// it sends.
 func (l *link) passed() error {
-	l.armed = false
-	if l.quiet++; l.quiet < quietDelays {
-		if err := l.acknowledge(); err != nil {
-			return err
-		}
-		return l.arm()
-	}
 	s := l.session
 	s.mu.Lock()
-	s.engine.rest()
-	s.collect()
+	l.collect()
 	s.mu.Unlock()
 	l.r.deliver(l.ctx, s)
 	if err := l.acknowledge(); err != nil {
 		return err
 	}
-	if s.unsent() > 0 {
-		return l.arm() // to offer it again
+	l.armed = false
+	if l.cut.After(l.heard) && s.unsent() == 0 {
+		return l.conn.SetReadDeadline(time.Time{})
 	}
-	return l.conn.SetReadDeadline(time.Time{})
+	return l.arm()
 }

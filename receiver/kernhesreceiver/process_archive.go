@@ -2,7 +2,6 @@ package kernhesreceiver
 
 import (
 	"strconv"
-	"time"
 
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.uber.org/zap"
@@ -100,14 +99,11 @@ func (p *process) pack(d *deviceState, s *step.Step) {
 
 func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 	packer := p.packer(d, rank)
-	if err := packer.Add(c, p.clockTime()); err != nil {
+	if err := packer.Add(c); err != nil {
 		p.set.log.Error("a step does not fit its shape", zap.Error(err))
 	}
 	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
 }
-
-// clockTime is the engine's time.
-func (p *process) clockTime() time.Time { return time.Unix(0, int64(p.clock())) }
 
 // chunkStep translates a step.
 func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
@@ -193,14 +189,12 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) 
 		return
 	}
 	packer := p.packer(d, p.rankOf(d))
-	packer.AddCopies(copies, p.clockTime())
+	packer.AddCopies(copies)
 	d.packed.open.with(frame)
 }
 
-// packOutside packs the kernels outside any step that came, and cuts all packers if one is due or all
-// is to be handed over.
-func (p *process) packOutside(all bool) {
-	due := all
+// packOutside packs the kernels outside any step that came.
+func (p *process) packOutside() {
 	for _, d := range p.devices {
 		if s := d.packed.loose; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
@@ -209,23 +203,20 @@ func (p *process) packOutside(all bool) {
 			p.add(d, p.rankOf(d), d.packed.first, &c)
 		}
 		d.packed.loose = nil // without a kernel that can be believed it holds nothing back either
-		due = due || d.packed.packer != nil && d.packed.packer.Due(p.clockTime())
 	}
-	if !due {
+}
+
+// cut makes parcels of all that is packed.
+func (p *process) cut() {
+	if !p.set.archive {
 		return
 	}
+	p.packOutside()
 	for _, d := range p.devices {
 		if d.packed.packer != nil {
 			d.packed.packer.Count(d.counts())
 			d.packed.packer.Cut()
 		}
-	}
-}
-
-// rest cuts what is packed: nothing comes that would.
-func (p *process) rest() {
-	if p.set.archive {
-		p.packOutside(true)
 	}
 }
 

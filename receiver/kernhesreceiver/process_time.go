@@ -42,7 +42,7 @@ func (p *process) flushed(body []byte) error {
 	}
 	p.advance(max(w, cupti.Slack) - cupti.Slack)
 	if p.set.archive {
-		p.packOutside(false)
+		p.packOutside()
 	}
 	return nil
 }
@@ -245,7 +245,5 @@ func (p *process) end(gone bool) {
 		d.account.Finish()
 		p.finalize(d, true)
 	}
-	if p.set.archive {
-		p.packOutside(true)
-	}
+	p.cut()
 }

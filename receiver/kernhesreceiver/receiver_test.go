@@ -133,7 +133,7 @@ func TestManyFramesAreAcknowledgedAtOnce(t *testing.T) {
 	c.ack(ackFrames)
 }
 
-func TestAQuietEnginesPackedStepsAreSettled(t *testing.T) {
+func TestPackedStepsAreSettledWithinASecond(t *testing.T) {
 	b := newBench(t, nil)
 	c, _, _ := b.connect(1)
 	c.word(1, "pack")

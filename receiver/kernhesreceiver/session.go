@@ -15,7 +15,7 @@ type engine interface {
 	acknowledgeable() uint64  // highest frame of which every record is settled
 	takeLines() []stepLine    // steps that closed since the last call, in order of closing
 	takeParcels() []parcel    // chunks of packed steps that were cut since the last call
-	rest()                    // nothing comes: what is packed is cut
+	cut()                     // makes chunks of all packed steps
 	settled()                 // what was last taken is written and consumed
 	loose() loose             // records in frames up to acknowledgeable that are settled without a step
 	end(gone bool)            // the engine said BYE, or is gone: everything open closes

@@ -12,6 +12,10 @@
 
 enum { UNACKNOWLEDGED = 32 << 20, FRAMES_AT_ONCE = 100, NS_EACH = 10000 };
 
+// A collector may wait for the end of a kernel, or of a step, that does not come while the clock is held. So when nothing was
+// acknowledged for this long, the play goes on for 64 frames; but never near the 128 MiB at which a client drops.
+enum { PATIENCE_NS = 50000000 };
+
 // The state of the one play. Whoever holds the baton owns it.
 static const recording *rec;
 static const options *opt;
@@ -36,11 +40,15 @@ static void keep_pace(void) {
     if (now < due) pause_ns((long)(due - now));
   }
   bool said = opt->quiet;
-  uint64_t since = monotonic_now();
+  uint64_t since = monotonic_now(), moved = since, before = unacknowledged();
   while (!*stopping && (cupti->starved() || (played % 64 == 0 && unacknowledged() > UNACKNOWLEDGED))) {
     pause_ns(500000);
-    if (said || monotonic_now() - since < 5000000000u) continue;
-    fprintf(stderr, "kernhes-play: waiting: %llu bytes unacknowledged%s\n", (unsigned long long)unacknowledged(),
+    uint64_t now = monotonic_now(), waits = unacknowledged();
+    if (waits < before) moved = now;
+    else if (!cupti->starved() && now - moved > PATIENCE_NS && waits < 3ull * UNACKNOWLEDGED) return;
+    before = waits;
+    if (said || now - since < 5000000000u) continue;
+    fprintf(stderr, "kernhes-play: waiting: %llu bytes unacknowledged%s\n", (unsigned long long)waits,
             cupti->starved() ? ", no activity buffer free" : "");
     said = true;
   }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,9 +46,9 @@ func packed(t testing.TB, r chunktest.Rank) (bodies [][]byte) {
 	t.Helper()
 	p := chunk.NewPacker(r.Identity, func(s *chunk.Sealed) { bodies = append(bodies, bytes.Clone(s.Body)) })
 	for i := range r.Steps {
-		require.NoError(t, p.Add(&r.Steps[i], time.Unix(0, 0)))
+		require.NoError(t, p.Add(&r.Steps[i]))
 	}
-	p.AddCopies(r.Copies, time.Unix(0, 0))
+	p.AddCopies(r.Copies)
 	p.Cut()
 	return bodies
 }

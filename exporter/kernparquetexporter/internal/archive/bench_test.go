@@ -30,7 +30,7 @@ func BenchmarkAdd(b *testing.B) {
 		var bodies [][]byte
 		p := chunk.NewPacker(rank.Identity, func(s *chunk.Sealed) { bodies = append(bodies, append([]byte(nil), s.Body...)) })
 		for i := range rank.Steps {
-			require.NoError(b, p.Add(&rank.Steps[i], noon))
+			require.NoError(b, p.Add(&rank.Steps[i]))
 		}
 		p.Cut()
 		b.StartTimer()

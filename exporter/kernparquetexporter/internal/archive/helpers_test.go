@@ -61,10 +61,10 @@ func chunkOf(seq int64) Chunk {
 		}
 		c = Chunk{slices.Clone(s.Body), unpacked}
 	})
-	if err := p.Add(&s, noon); err != nil {
+	if err := p.Add(&s); err != nil {
 		panic(err)
 	}
-	p.AddCopies([]chunk.Copy{{Start: s.Start, Dur: 5, Bytes: 7, InStep: true, Seq: seq}}, noon)
+	p.AddCopies([]chunk.Copy{{Start: s.Start, Dur: 5, Bytes: 7, InStep: true, Seq: seq}})
 	p.Cut()
 	return c
 }
