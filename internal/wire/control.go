@@ -48,7 +48,7 @@ func parsePairs(k Kind, body []byte, at int) (map[string]string, error) {
 		if len(pairs) == MaxPairs {
 			return nil, bad(k, at, "more than %d pairs", MaxPairs)
 		}
-		pairs[string(b[8:8+key])] = string(b[8+key : 8+key+int(value)])
+		pairs[Text(b[8:8+key])] = Text(b[8+key : 8+key+int(value)])
 		at += 8 + key + int(value)
 	}
 	return pairs, nil

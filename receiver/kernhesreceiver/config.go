@@ -55,6 +55,18 @@ type Config struct {
 	// KVEdges are the inclusive upper bounds of the label kv. Default: 1024 4096 16384 65536 131072 262144 1048576.
 	KVEdges []int64 `mapstructure:"kv_edges"`
 
+	// MaxStrings bounds the texts (names of kernels, ranges) of one engine process that are given by number, and their bytes to 256
+	// times as many; kernels whose names do not fit have none. Default: 65536.
+	MaxStrings int `mapstructure:"max_strings"`
+
+	// MaxRanges bounds the range texts of one engine process that name calls, and their bytes to 256 times as many; launches in
+	// further ones have no call. Default: 65536.
+	MaxRanges int `mapstructure:"max_ranges"`
+
+	// MaxShapes bounds the shapes of steps that are kept for all sessions, and their memory to 16 KiB times as many; the oldest give
+	// way. Default: 4096.
+	MaxShapes int `mapstructure:"max_shapes"`
+
 	// MaxSeries bounds the label sets (program, batch, kv) of one rank; further ones are counted as `other`. Default: 2000.
 	MaxSeries int `mapstructure:"max_series"`
 
@@ -162,6 +174,9 @@ func createDefaultConfig() component.Config {
 		BatchEdges: []int64{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512,
 			1024, 2048, 4096, 8192, 16384, 32768},
 		KVEdges:         []int64{1024, 4096, 16384, 65536, 131072, 262144, 1048576},
+		MaxStrings:      65_536,
+		MaxRanges:       65_536,
+		MaxShapes:       4096,
 		MaxSeries:       2000,
 		MaxSessions:     256,
 		MaxConnections:  512,
@@ -245,6 +260,7 @@ func (c *Config) Validate() error {
 		value int64
 		least int64
 	}{
+		{"max_strings", int64(c.MaxStrings), 16}, {"max_ranges", int64(c.MaxRanges), 16}, {"max_shapes", int64(c.MaxShapes), 16},
 		{"max_series", int64(c.MaxSeries), 1}, {"max_sessions", int64(c.MaxSessions), 1},
 		{"max_connections", int64(c.MaxConnections), 1},
 		// One frame may have 16 MiB, so less would refuse what the protocol allows.

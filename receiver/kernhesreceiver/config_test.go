@@ -52,6 +52,7 @@ func TestConfigLoads(t *testing.T) {
 			Match: `^execute_model (?P<program>\w+) bs=(?P<seqs>\d+) tokens=(?P<tokens>\d+)$`}}
 		c.CallDomains = []string{"", "engine"}
 		c.BatchEdges, c.KVEdges = []int64{1, 8, 64}, []int64{4096}
+		c.MaxStrings, c.MaxRanges, c.MaxShapes = 1000, 2000, 3000
 		c.MaxSeries, c.MaxSessions, c.MaxConnections, c.MaxSessionBytes = 10, 2, 3, 64<<20
 		c.Dump = "/var/lib/kernhes/steps.jsonl"
 	})
@@ -76,12 +77,13 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	for _, key := range []string{
 		"endpoint: unix socket", "socket_mode: 1777", "collection_interval: 0s", "step_timeout: -1s", "reconnect_timeout: 0s",
 		"handshake_timeout: 0s", `patterns[0]: match: group "programme"`, "patterns[1]: match: error parsing regexp",
-		"patterns[2]: match: is empty", "patterns[3]: match: no group named program", "batch_edges[1]: 2", "kv_edges[0]: 0", "max_series: 0", "max_sessions: 0",
+		"patterns[2]: match: is empty", "patterns[3]: match: no group named program", "batch_edges[1]: 2", "kv_edges[0]: 0", "max_strings: 0", "max_ranges: 0", "max_shapes: 1",
+		"max_series: 0", "max_sessions: 0",
 		"max_connections: -1", "max_session_bytes: 1024",
 	} {
 		assert.ErrorContains(t, err, key)
 	}
-	assert.Len(t, strings.Split(err.Error(), "\n"), 16, "one line a fault")
+	assert.Len(t, strings.Split(err.Error(), "\n"), 19, "one line a fault")
 
 	cfg = createDefaultConfig().(*Config)
 	cfg.Transport = confignet.TransportTypeUDP

@@ -143,6 +143,9 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 
 	s.count(metadata.KernStepRangesTotal, r.stepRanges)
 	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
+	if r.limited != nil {
+		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
+	}
 	if r.dropped != nil {
 		s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, droppedReasons...)
 	}

@@ -89,7 +89,7 @@ func full() *rankReport {
 		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13,
 		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
 		invalid: map[string]uint64{"zero_timestamp": 3},
-		comm:    17, called: 90, missing: 6, mismatches: 7, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
+		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
 		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1}, stepRanges: 12, complete: 10,
 		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
 		series: []seriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
@@ -133,6 +133,8 @@ func TestMetricValues(t *testing.T) {
 	check("kern_steps_incomplete_total", "engine_gone", int64(0))
 	check("kern_kernels_missing_total", "", int64(6))
 	check("kern_manifest_mismatches_total", "", int64(7))
+	check("kern_limited_total", "max_ranges", int64(8))
+	check("kern_limited_total", "launches", int64(0))
 	check("kern_trace_drop_count_readable", "", int64(1))
 	check("kern_watermark_seconds", "", 3.0)
 	check("kern_watermark_age_seconds", "", 1.0)

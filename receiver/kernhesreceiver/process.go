@@ -51,6 +51,11 @@ type process struct {
 	known      int    // of the learned ones, those that graphs know
 	mismatches uint64 // kernels and launches that the manifest does not explain, once for each new shape
 
+	overflowed uint64 // steps that counted in no series of their own
+	relieved   uint64 // times that what was open was given up
+	unchecked  int    // bytes of frames since it was last worked out what is open
+	warned     [len(limitNames)]bool
+
 	dropped map[string]uint64
 	missing uint64 // records that launches lacked when they were given up
 	stats   map[uint32]uint64
@@ -73,6 +78,8 @@ type processSettings struct {
 	patterns    []ranges.Pattern
 	calls       []string
 	buckets     buckets
+	maxStrings  int
+	maxRanges   int
 	maxSeries   int
 	maxBytes    int
 	lines       bool // the dump wants steps
@@ -87,8 +94,9 @@ type processSettings struct {
 func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said *said) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
-		buckets: newBuckets(cfg.BatchEdges, cfg.KVEdges), maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), lines: cfg.Dump != "", archive: archive, traces: traces,
-		shapes: step.NewTable(), said: said,
+		buckets:    newBuckets(cfg.BatchEdges, cfg.KVEdges),
+		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes),
+		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said,
 	}
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
 }
@@ -96,12 +104,14 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said
 func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
 	p := &process{
 		set: set, session: hello.Session, info: hello.Info, since: uint64(now.UnixNano()),
-		ranges:  ranges.New(set.patterns, set.calls),
+		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
 		learned: map[learned]span.Class{},
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
 	rules, m := set.said.now(set.log)
-	p.names = cupti.New(cupti.DefaultLimits, rules.Class, p.class)
+	limits := cupti.DefaultLimits
+	limits.Names = set.maxStrings
+	p.names = cupti.New(limits, rules.Class, p.class)
 	p.steps = step.NewAssembler(set.shapes, p.names.Name, p.ranges.Text, p.judge)
 	if m != nil {
 		p.useManifest(m)
@@ -137,7 +147,7 @@ type deviceState struct {
 
 // device returns the state of a device, making it if need be.
 func (p *process) device(id uint16) *deviceState {
-	i, ok := slices.BinarySearchFunc(p.devices, id, func(d *deviceState, id uint16) int { return cmp.Compare(d.id, id) })
+	i, ok := p.findDevice(id)
 	if !ok {
 		p.devices = slices.Insert(p.devices, i, &deviceState{
 			id: id, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
@@ -151,6 +161,11 @@ func (p *process) device(id uint16) *deviceState {
 		}
 	}
 	return p.devices[i]
+}
+
+// findDevice returns where a device is among those that were seen, or would be.
+func (p *process) findDevice(id uint16) (int, bool) {
+	return slices.BinarySearchFunc(p.devices, id, func(d *deviceState, id uint16) int { return cmp.Compare(d.id, id) })
 }
 
 // received is the highest numbered frame taken.
@@ -180,6 +195,7 @@ func (p *process) frame(f wire.Frame) error {
 		p.begun = true
 		p.got = f.Number
 	}
+	p.bound(f)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package kernhesreceiver
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -72,7 +71,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 		p.names.NodeForgotten(e.Node())
 	case wire.EventDomain:
 		_, text := e.Text()
-		p.ranges.Domain(e.Domain(), strings.ToValidUTF8(string(text), "\uFFFD"))
+		p.ranges.Domain(e.Domain(), wire.Text(text))
 	}
 }
 
@@ -82,7 +81,7 @@ func (p *process) text(e wire.Event) string {
 	if id != 0 {
 		return p.names.Name(id).Text
 	}
-	return string(text)
+	return wire.Text(text)
 }
 
 func (p *process) push(e wire.Event, f wire.Frame) {
@@ -156,11 +155,11 @@ func (p *process) kernels(f wire.Frame) error {
 	}
 	for len(records) > 0 {
 		run := p.names.Run(records)
+		if err := p.checkDevice(f.Kind, run.Device); err != nil {
+			return err
+		}
 		p.run(run, f.Number)
 		records = records[len(run.Records):]
-	}
-	if p.bytes() > p.set.maxBytes {
-		p.relieve()
 	}
 	return nil
 }
@@ -267,6 +266,9 @@ func (p *process) copies(f wire.Frame) error {
 	}
 	for i := range records {
 		c := &records[i]
+		if err := p.checkDevice(f.Kind, c.Device()); err != nil {
+			return err
+		}
 		d := p.device(c.Device())
 		d.copies[copyName(c)]++
 		p.note(f.Number, loose{Copies: 1})

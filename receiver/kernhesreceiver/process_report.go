@@ -72,6 +72,7 @@ func (p *process) reports() []rankReport {
 	first.dropped = maps.Clone(p.dropped)
 	first.missing = p.missing
 	first.mismatches = p.mismatches
+	first.limited = p.limitedByName()
 	first.stats = maps.Clone(p.stats)
 	return reports
 }
@@ -118,7 +119,7 @@ func (p *process) labels(s *step.Step) seriesKey {
 	tokens := cmp.Or(s.Tokens, s.Seqs)
 	key := seriesKey{s.Program, p.set.buckets.batch.label(tokens), p.set.buckets.kv.label((s.KV + seqs - 1) / seqs)}
 	if len(key.program) > maxProgram {
-		key.program = strings.ToValidUTF8(key.program[:maxProgram], "")
+		key.program = strings.ToValidUTF8(key.program[:maxProgram], "") // a character may be cut in two
 	}
 	return key
 }
@@ -128,6 +129,7 @@ func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
 	key := p.labels(s)
 	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
 		key = overflow
+		p.overflowed++
 	}
 	r := d.series[key]
 	if r == nil {

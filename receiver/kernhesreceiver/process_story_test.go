@@ -409,13 +409,13 @@ func TestSeriesAreCapped(t *testing.T) {
 
 func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 	s := newScript(t)
-	s.p.set.maxBytes = 100 * 24
+	s.p.set.maxBytes = 16 << 10
 	s.oneStep(0, 1)
 	s.push(1000, "step:decode tokens=1")
 	for i := range uint32(300) {
 		s.launch(1001+uint64(i), 10+i)
 		s.ran(10+i, 1010+uint64(i), 1011+uint64(i))
-		require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes+20*24, "kernels that start after now are kept")
+		require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes*5/4)
 	}
 	s.pop(2000)
 	s.oneStep(3000, 1000)
@@ -426,6 +426,7 @@ func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 	require.EqualValues(t, 1, r.incomplete["too_large"])
 	require.EqualValues(t, 302, r.kernels)
 	require.NotZero(t, r.became.Outside, "launches in a step that was given up")
+	require.Equal(t, map[string]uint64{"max_session_bytes": 1}, r.limited)
 }
 
 func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {

@@ -44,6 +44,7 @@ func (p *process) flushed(body []byte) error {
 	if p.set.archive {
 		p.packOutside()
 	}
+	p.warnOfLimits()
 	return nil
 }
 
@@ -179,38 +180,6 @@ func (p *process) line(d *deviceState, s *step.Step) stepLine {
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
 		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
 		StartNS: s.First, EndNS: s.Last, Frame: p.got,
-	}
-}
-
-// bytes is about what the process's kernels take here: those in steps that are not final, and those
-// that device time still needs.
-func (p *process) bytes() (n int) {
-	const kernel = 24 // a span and a ref
-	for _, d := range p.devices {
-		n += kernel * p.steps.Pending(d.id)
-		for _, s := range d.closed {
-			n += kernel * len(s.Spans)
-		}
-		n += kernel * d.account.Held()
-	}
-	return n
-}
-
-// relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
-// are incomplete, and time up to now is unknown where it was idle.
-func (p *process) relieve() {
-	p.names.End(p.launchEnded)
-	closed := p.steps.CloseAll(step.TooLarge, step.TooLarge)
-	for _, s := range closed {
-		p.ranges.Close(s.ID)
-	}
-	p.closed(closed)
-	p.lost(p.now)
-	p.watermark = max(p.watermark, p.now)
-	for _, d := range p.devices {
-		d.account.Advance(p.watermark, p.set.stepTimeout)
-		p.finalize(d, true)
-		d.account.Settle(p.watermark, false)
 	}
 }
 

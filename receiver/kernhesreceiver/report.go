@@ -28,8 +28,9 @@ type rankReport struct {
 	called     uint64 // in steps, with a call
 	copies     map[string]uint64
 	launches   launchCounts
-	mismatches uint64 // kernels and launches that the manifest does not explain
-	missing    uint64 // records that launches lacked when they were given up
+	mismatches uint64            // kernels and launches that the manifest does not explain
+	limited    map[string]uint64 // what did not fit, by limit; only in one report of a process, else nil
+	missing    uint64            // records that launches lacked when they were given up
 	stepRanges uint64
 	complete   uint64
 	incomplete map[string]uint64 // by reason

@@ -115,8 +115,8 @@ func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
 		if err := d.write(s.ackLine(frame)); err != nil {
 			return 0, false, err
 		}
-		s.counted = s.engine.loose()
 	}
+	s.counted = s.engine.loose() // also without a dump: the engine forgets what it has counted
 	s.acked = frame
 	return frame, true, nil
 }

@@ -13,14 +13,19 @@ const Slack = 100_000
 
 // Limits bound a Joiner.
 type Limits struct {
-	Names    int // strings
+	Names    int // strings, of averageName bytes on average
+	Graphs   int
 	Nodes    int // of graphs
 	Launches int // that wait for records
 	Recent   int // launches kept after their end
 }
 
 // DefaultLimits hold some 150 MB at the worst.
-var DefaultLimits = Limits{Names: 65_536, Nodes: 1 << 21, Launches: 1 << 18, Recent: 1 << 15}
+var DefaultLimits = Limits{Names: 65_536, Graphs: 1 << 16, Nodes: 1 << 21, Launches: 1 << 18, Recent: 1 << 15}
+
+// averageName is how many bytes of text a string may have on average: the longest demangled names of real kernels have some 1,000,
+// and few of a session's names are such.
+const averageName = 256
 
 // An Invalid is why a record's timestamps cannot be believed.
 type Invalid uint8
@@ -43,15 +48,23 @@ const hour = 3600e9
 // Counts of launches since the session began.
 type Counts struct{ Launches, Captured, Unfulfilled uint64 }
 
+// Refused counts what did not fit the limits.
+type Refused struct {
+	Names    uint64
+	Nodes    uint64
+	Launches uint64 // given up before their time
+}
+
 // A Joiner holds what later records of a process rest on. It is not safe for concurrent use.
 type Joiner struct {
 	Counts  Counts
-	Refused struct{ Nodes uint64 } // what did not fit the limits
+	Refused Refused
 
 	classify func(name string) (class span.Class, fused bool)
 	class    func(call, id uint32, name *Name) span.Class
 	limits   Limits
 	names    map[uint32]*Name
+	text     int // bytes in names
 	graphs   map[uint32]*Graph
 
 	nodes     int // in graphs
@@ -65,6 +78,7 @@ type Joiner struct {
 	recentHead int
 	waiting    int
 	spare      []*Launch
+	marks      int    // words of the bit sets of all launches, spare ones too
 	newest     uint64 // latest launch time of which records came, unix ns
 	started    uint64 // latest start of a record that came, unix ns
 }
@@ -223,7 +237,7 @@ func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
 				p = len(g.Nodes) + l.got
 			}
 		}
-		if g == l.graph && !l.mark(p) {
+		if g == l.graph && !j.mark(l, p) {
 			o.Duplicate++
 			continue
 		}

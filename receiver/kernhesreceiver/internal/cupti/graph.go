@@ -88,7 +88,7 @@ func (g *Graph) set(n *Node, label uint32, kernel bool) {
 	}
 }
 
-// graph returns the graph with an id; make says to begin it anew if it is unknown or was forgotten.
+// graph returns the graph with an id; make says to begin it anew if it is unknown or was forgotten, unless there is no room.
 func (j *Joiner) graph(id uint32, make bool) *Graph {
 	g := j.graphs[id]
 	if !make || g != nil && !g.forgotten {
@@ -96,6 +96,8 @@ func (j *Joiner) graph(id uint32, make bool) *Graph {
 	}
 	if g != nil {
 		j.nodes -= len(g.Nodes)
+	} else if len(j.graphs) >= j.limits.Graphs {
+		return nil
 	}
 	j.serial++
 	g = &Graph{ID: id, Serial: j.serial}
@@ -106,6 +108,10 @@ func (j *Joiner) graph(id uint32, make bool) *Graph {
 // node returns the node with an id, making it if there is room for it.
 func (j *Joiner) node(id uint64) (*Graph, *Node) {
 	g := j.graph(uint32(id>>32), true)
+	if g == nil {
+		j.Refused.Nodes++
+		return nil, nil
+	}
 	if p, ok := g.position(uint32(id)); ok {
 		return g, &g.Nodes[p]
 	}

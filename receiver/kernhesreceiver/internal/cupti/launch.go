@@ -63,11 +63,11 @@ func (l *Launch) complete() bool {
 	return known && l.got >= n
 }
 
-// mark notes that the record at a position came; false: it came before.
-func (l *Launch) mark(position int) bool {
+// mark notes that the record at a position of a launch came; false: it came before.
+func (j *Joiner) mark(l *Launch, position int) bool {
 	word, bit := position>>6, uint64(1)<<(position&63)
-	if word >= len(l.seen) {
-		l.seen = append(l.seen, make([]uint64, max(len(l.graph.Nodes)>>6, word)+1-len(l.seen))...)
+	if word >= len(l.seen) && !j.grow(l, word) {
+		return true
 	}
 	if l.seen[word]&bit != 0 {
 		return false
@@ -76,9 +76,24 @@ func (l *Launch) mark(position int) bool {
 	return true
 }
 
+// maxMarks bounds the marks of all launches, in words: 2,000 nodes have 32, and some 50,000 launches are remembered.
+const maxMarks = 8 << 20
+
+// grow makes room for marks up to a word; false: there is none, and what comes twice there is not known for it.
+func (j *Joiner) grow(l *Launch, word int) bool {
+	if j.marks >= maxMarks {
+		return false
+	}
+	before := cap(l.seen)
+	l.seen = append(l.seen, make([]uint64, max(len(l.graph.Nodes)>>6, word)+1-len(l.seen))...)
+	j.marks += cap(l.seen) - before
+	return true
+}
+
 // Launch takes a launch call. If too many wait for records, the oldest is given up and returned.
 func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	if j.waiting >= j.limits.Launches {
+		j.Refused.Launches++
 		ended = j.oldest()
 		j.end(ended, expired)
 	}
@@ -86,11 +101,27 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	seen := n.seen
 	*n = l
 	n.seen, n.queued, n.older = seen, true, j.launches[l.Correlation]
+	n.cut()
 	j.launches[l.Correlation] = n
 	j.open = append(j.open, n)
 	j.waiting++
 	j.Counts.Launches++
 	return ended
+}
+
+// maxReuse is how many launches with the same correlation id are told apart. CUPTI gives an id again after 2^32 calls, so two
+// is many; a record looks through all of them.
+const maxReuse = 8
+
+// cut forgets the launches with l's correlation id beyond maxReuse: their records are another's then.
+func (l *Launch) cut() {
+	for n := 1; l.older != nil; n++ {
+		if n == maxReuse {
+			l.older = nil
+			return
+		}
+		l = l.older
+	}
 }
 
 // Captured takes word that a launch went into a graph; nil if there is no such launch.
@@ -142,10 +173,12 @@ func (j *Joiner) unlink(l *Launch) {
 	at := j.launches[l.Correlation]
 	switch {
 	case at != l:
-		for at.older != l {
+		for at != nil && at.older != l {
 			at = at.older
 		}
-		at.older = l.older
+		if at != nil { // else it was cut
+			at.older = l.older
+		}
 	case l.older == nil:
 		delete(j.launches, l.Correlation)
 	default:

@@ -1,8 +1,6 @@
 package cupti
 
 import (
-	"strings"
-
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
@@ -20,10 +18,15 @@ var unknown = &Name{}
 // Strings takes a STRINGS body. Ids are given once, so a second text for one is ignored.
 func (j *Joiner) Strings(body []byte) error {
 	return wire.Strings(body, func(id uint32, text []byte) {
-		if j.names[id] != nil || len(j.names) >= j.limits.Names {
+		if j.names[id] != nil {
 			return
 		}
-		s := strings.ToValidUTF8(string(text), "\uFFFD")
+		if len(j.names) >= j.limits.Names || j.text+len(text) > averageName*j.limits.Names {
+			j.Refused.Names++
+			return
+		}
+		j.text += len(text)
+		s := wire.Text(text)
 		class, fused := j.classify(s)
 		j.names[id] = &Name{s, class, fused}
 	})

@@ -42,6 +42,17 @@ func (a *Account) fresh() *run {
 	return r
 }
 
+// Latest is the end of the last kernel or copy that waits to be measured, unix ns; 0: none waits.
+func (a *Account) Latest() (end uint64) {
+	for _, r := range a.pending {
+		end = max(end, r.End)
+	}
+	for _, s := range a.rest {
+		end = max(end, s.End())
+	}
+	return end
+}
+
 // Held is how many kernels the account still needs.
 func (a *Account) Held() (n int) {
 	for _, r := range a.foreign.kept {

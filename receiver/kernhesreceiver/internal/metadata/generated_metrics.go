@@ -82,6 +82,7 @@ var (
 	KernLaunchesCapturedTotal            = &Metric{"kern_launches_captured_total", "Launches that went into a graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesTotal                    = &Metric{"kern_launches_total", "Kernel and graph launches, captured ones included.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesUnfulfilledTotal         = &Metric{"kern_launches_unfulfilled_total", "Launches given up on without all their records.", "{launch}", Sum, false, []string{"rank"}}
+	KernLimitedTotal                     = &Metric{"kern_limited_total", "What an engine sent that did not fit a limit of the receiver: texts, ranges, shapes that had to give way, steps in the series other, times that all open steps were given up, nodes, launches given up early.", "{item}", Sum, false, []string{"rank", "limit"}}
 	KernManifestMismatchesTotal          = &Metric{"kern_manifest_mismatches_total", "Kernels that met no launch of the manifest, and launches of it that met no kernel, once for each new shape of a step.", "{kernel}", Sum, false, []string{"rank"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Live sessions that share run and rank with another one.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
@@ -134,6 +135,7 @@ var Metrics = []*Metric{
 	KernLaunchesCapturedTotal,
 	KernLaunchesTotal,
 	KernLaunchesUnfulfilledTotal,
+	KernLimitedTotal,
 	KernManifestMismatchesTotal,
 	KernRankConflicts,
 	KernSessions,

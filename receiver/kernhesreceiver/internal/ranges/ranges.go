@@ -9,16 +9,14 @@
 //	   └── one start range of the process is open, and it is a step's
 package ranges
 
-import "strings"
-
 // Limits bound a Tracker.
 const (
-	MaxDepth  = 64     // of a stack; deeper pushes are counted, not kept
-	MaxStacks = 4096   // threads × domains
-	MaxStarts = 1024   // open start ranges
-	MaxLabels = 65_536 // texts of ranges that are no step's
+	MaxDepth  = 64   // of a stack; deeper pushes are counted, not kept
+	MaxStacks = 4096 // threads × domains
+	MaxStarts = 1024 // open start ranges
+	MaxOpen   = 4096 // steps whose ranges are open
 
-	MaxLabelBytes = 16 << 20
+	averageLabel = 256 // bytes of a text that is no step's
 )
 
 // An ID names a step's range within its session; 0: none.
@@ -32,7 +30,7 @@ type Counts struct {
 	Steps     uint64 // step ranges opened
 	Underflow uint64 // pops and ends of nothing
 	TooDeep   uint64 // pushes beyond MaxDepth
-	Refused   uint64 // stacks, starts or labels beyond their limit
+	Refused   uint64 // ranges whose stack, start, step or label is beyond its limit
 	Resynced  uint64 // entries dropped or made up because the sender's depth was another
 }
 
@@ -71,14 +69,17 @@ type Tracker struct {
 	started []ID                // open start ranges that are steps
 	plain   map[plainKey]uint32 // label of a text that is no step's
 	texts   []string            // by label
+	labels  int                 // that may be in texts
 	bytes   int                 // in texts
+	open    int                 // steps in steps and started
 	next    ID
 }
 
-// New returns a Tracker. Ranges in the domains that calls names are calls; "" is the default domain.
-func New(patterns []Pattern, calls []string) *Tracker {
+// New returns a Tracker that keeps so many texts of ranges that are no step's. Ranges in the domains that calls names are calls;
+// "" is the default domain.
+func New(patterns []Pattern, calls []string, labels int) *Tracker {
 	t := &Tracker{
-		patterns: patterns, callIn: map[string]bool{},
+		labels: labels, patterns: patterns, callIn: map[string]bool{},
 		domains: map[Domain]string{0: ""}, stacks: map[stackKey]*stack{}, steps: map[uint32][]ID{},
 		starts: map[uint64]ID{}, plain: map[plainKey]uint32{}, texts: []string{""},
 	}
@@ -109,7 +110,7 @@ func (t *Tracker) Push(thread uint32, d Domain, text string, depth uint32) (id I
 		return 0, step, ended
 	}
 	step, label, ok := t.read(d, text)
-	if ok {
+	if ok && t.admit() {
 		id = t.newID()
 		t.steps[thread] = append(t.steps[thread], id)
 	}
@@ -159,7 +160,7 @@ func (t *Tracker) Start(r uint64, d Domain, text string) (id ID, s Step) {
 		return 0, s
 	}
 	s, _, ok := t.read(d, text)
-	if ok {
+	if ok && t.admit() {
 		id = t.newID()
 		t.started = append(t.started, id)
 	}
@@ -176,7 +177,7 @@ func (t *Tracker) End(r uint64) ID {
 	}
 	delete(t.starts, r)
 	if id != 0 {
-		t.started = without(t.started, id)
+		t.started = t.without(t.started, id)
 	}
 	return id
 }
@@ -223,7 +224,7 @@ func (t *Tracker) Close(id ID) {
 	for thread := range t.steps {
 		t.drop(thread, id)
 	}
-	t.started = without(t.started, id)
+	t.started = t.without(t.started, id)
 }
 
 // read reads a text by the patterns of its domain, in order: it is a step's, or has a label.
@@ -232,22 +233,31 @@ func (t *Tracker) read(d Domain, text string) (s Step, label uint32, ok bool) {
 	if label, ok := t.plain[plainKey{d, text}]; ok {
 		return s, label, false
 	}
-	valid := strings.ToValidUTF8(text, "\uFFFD")
-	if s, ok = Parse(t.patterns, t.domains[d], valid); ok {
+	if s, ok = Parse(t.patterns, t.domains[d], text); ok {
 		return s, 0, true
 	}
-	if len(t.texts) >= MaxLabels || t.bytes+len(text) > MaxLabelBytes {
+	if len(t.texts) > t.labels || t.bytes+len(text) > averageLabel*t.labels {
 		t.Counts.Refused++
 		return s, 0, false
 	}
 	label = uint32(len(t.texts))
-	t.texts = append(t.texts, valid)
+	t.texts = append(t.texts, text)
 	t.bytes += len(text)
-	t.plain[plainKey{d, strings.Clone(text)}] = label
+	t.plain[plainKey{d, text}] = label
 	return s, label, false
 }
 
+// admit reports whether one more step may be open.
+func (t *Tracker) admit() bool {
+	if t.open < MaxOpen {
+		return true
+	}
+	t.Counts.Refused++
+	return false
+}
+
 func (t *Tracker) newID() ID {
+	t.open++
 	t.Counts.Steps++
 	t.next++
 	return t.next
@@ -278,9 +288,9 @@ func (t *Tracker) resync(thread uint32, k *stack, depth uint32, change int) (end
 	if want == len(k.entries)+k.beyond || want < 0 {
 		return nil
 	}
-	for want < len(k.entries)+k.beyond && k.beyond > 0 {
-		k.beyond--
-		t.Counts.Resynced++
+	if over := min(len(k.entries)+k.beyond-want, k.beyond); over > 0 {
+		k.beyond -= over
+		t.Counts.Resynced += uint64(over)
 	}
 	for want < len(k.entries) {
 		e := k.entries[len(k.entries)-1]
@@ -301,16 +311,18 @@ func (t *Tracker) resync(thread uint32, k *stack, depth uint32, change int) (end
 
 // drop takes a step off the open ones of a thread.
 func (t *Tracker) drop(thread uint32, id ID) {
-	if s := without(t.steps[thread], id); len(s) > 0 {
+	if s := t.without(t.steps[thread], id); len(s) > 0 {
 		t.steps[thread] = s
 	} else {
 		delete(t.steps, thread)
 	}
 }
 
-func without(s []ID, id ID) []ID {
+// without takes an open step out of s, if it is there.
+func (t *Tracker) without(s []ID, id ID) []ID {
 	for i := len(s) - 1; i >= 0; i-- {
 		if s[i] == id {
+			t.open--
 			return append(s[:i], s[i+1:]...)
 		}
 	}

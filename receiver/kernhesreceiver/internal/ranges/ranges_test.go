@@ -11,7 +11,9 @@ import (
 
 const unknownDepth = 0xffffffff
 
-func tracker() *Tracker { return New(Default, []string{""}) }
+const maxLabels = 1000
+
+func tracker() *Tracker { return New(Default, []string{""}, maxLabels) }
 
 func TestTexts(t *testing.T) {
 	check := func(text string, want Step, ok bool) {
@@ -115,12 +117,12 @@ func TestWhatIsTooDeepIsCountedAndPoppedRight(t *testing.T) {
 
 func TestHostileTextsAreBounded(t *testing.T) {
 	r := tracker()
-	for i := range MaxLabels + 100 {
+	for i := range maxLabels + 100 {
 		r.Push(1, 0, fmt.Sprint("label ", i), unknownDepth)
 		r.Pop(1, 0, unknownDepth)
 	}
-	require.NotZero(t, r.Counts.Refused)
-	require.LessOrEqual(t, len(r.texts), MaxLabels)
+	require.EqualValues(t, 100, r.Counts.Refused)
+	require.Len(t, r.texts, 1+maxLabels)
 	for i := range uint32(MaxStacks + 10) {
 		r.Push(i+10, 0, "x", 1)
 	}
@@ -130,9 +132,8 @@ func TestHostileTextsAreBounded(t *testing.T) {
 	for i := range 100 {
 		r.Push(1, 0, strings.Repeat(string(rune('a'+i%26)), 1<<20)+fmt.Sprint(i), unknownDepth)
 	}
-	require.LessOrEqual(t, r.bytes, MaxLabelBytes)
-	_, s, _ := r.Push(2, 0, "step:\xff\xfe", unknownDepth)
-	require.Equal(t, "\uFFFD", s.Program)
+	require.LessOrEqual(t, r.bytes, 256*maxLabels)
+	require.EqualValues(t, 100-36, r.Counts.Refused, "a text of 1 MiB is no label; 36 are too deep")
 }
 
 func TestLabelsOfPinnedNodes(t *testing.T) {
@@ -143,6 +144,31 @@ func TestLabelsOfPinnedNodes(t *testing.T) {
 	r.PushLabel(0, 0, "step:decode")
 	require.Zero(t, r.Call(0))
 	require.Zero(t, r.Counts.Steps)
+}
+
+// A depth that is not true costs no time: it was once a loop of that many turns.
+func TestAHostileDepthIsTakenInOneGo(t *testing.T) {
+	r := tracker()
+	for range 1000 {
+		r.Push(1, 0, "x", 0xfffffffe)
+		r.Pop(1, 0, 0)
+	}
+	require.EqualValues(t, 1000*(MaxDepth+0xfffffffd), r.Counts.Resynced)
+}
+
+func TestOpenStepsAreBounded(t *testing.T) {
+	r := tracker()
+	for i := range uint32(MaxOpen + 10) {
+		r.Push(i%100, i/100, "step:a", unknownDepth)
+	}
+	require.EqualValues(t, MaxOpen, r.Counts.Steps)
+	require.EqualValues(t, 10, r.Counts.Refused)
+	id := r.Step(0)
+	r.Close(id)
+	id, _, _ = r.Push(0, 0, "step:a", unknownDepth)
+	require.NotZero(t, id, "one closed, so there is room for one")
+	id, _ = r.Start(7, 0, "step:a")
+	require.Zero(t, id)
 }
 
 func FuzzText(f *testing.F) {

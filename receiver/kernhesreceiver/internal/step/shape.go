@@ -30,32 +30,32 @@ type Shape struct {
 	Positions []Position
 }
 
-// MaxShapes and MaxShapeBytes bound a Table.
-const (
-	MaxShapes     = 4096
-	MaxShapeBytes = 64 << 20
-)
+// averageShape is how many bytes a shape of a Table may have on average: 128 kernels. Most steps have more, but few shapes are many:
+// the recordings have some 100.
+const averageShape = 16 << 10
 
 // A Table interns shapes for all sessions. It is safe for concurrent use.
 type Table struct {
+	limit  int // shapes
 	mu     sync.Mutex
 	shapes map[uint64]*Shape
 	order  []*Shape // by age
 	bytes  int
 }
 
-// NewTable returns an empty table.
-func NewTable() *Table { return &Table{shapes: map[uint64]*Shape{}} }
+// NewTable returns an empty table for so many shapes.
+func NewTable(limit int) *Table { return &Table{limit: limit, shapes: map[uint64]*Shape{}} }
 
-// intern returns the shape of positions, which it keeps; the oldest shapes go when there is no room.
-func (t *Table) intern(positions []Position) *Shape {
+// intern returns the shape of positions, which it keeps; when there is no room the oldest shapes go, and how many is returned.
+func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
 	s := &Shape{hash(positions), positions}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.shapes[s.Hash]; old != nil {
-		return old
+		return old, 0
 	}
-	for len(t.order) > 0 && (len(t.order) >= MaxShapes || t.bytes+s.size() > MaxShapeBytes) {
+	for len(t.order) > 0 && (len(t.order) >= t.limit || t.bytes+s.size() > averageShape*t.limit) {
+		gone++
 		t.bytes -= t.order[0].size()
 		delete(t.shapes, t.order[0].Hash)
 		t.order = t.order[1:]
@@ -63,7 +63,7 @@ func (t *Table) intern(positions []Position) *Shape {
 	t.shapes[s.Hash] = s
 	t.order = append(t.order, s)
 	t.bytes += s.size()
-	return s
+	return s, gone
 }
 
 // size is the memory of a shape in bytes; its texts are its session's.
@@ -109,7 +109,18 @@ type part struct {
 // repeats costs a look-up and not its positions.
 type recipes struct {
 	known map[uint64]known
+	bytes int // of the shapes, at most
 	b     []byte
+}
+
+// keep remembers a shape, and forgets all others when there is no room: what repeats is soon there again.
+func (r *recipes) keep(key uint64, k known, limit int) {
+	if len(r.known) >= limit || r.bytes+k.size() > averageShape*limit {
+		clear(r.known)
+		r.bytes = 0
+	}
+	r.known[key] = k
+	r.bytes += k.size()
 }
 
 // A known recipe is a shape, and whether some of its kernels have another class than their names said when it was new.
@@ -155,12 +166,11 @@ func (a *Assembler) shape(s *Step) known {
 	}
 	positions, calls := a.positions(s)
 	judged := a.judge(s.Program, positions, calls)
-	k := known{a.table.intern(positions), judged}
+	shape, gone := a.table.intern(positions)
+	a.Evicted += uint64(gone)
+	k := known{shape, judged}
 	if whole {
-		if len(a.recipes.known) >= MaxShapes {
-			clear(a.recipes.known)
-		}
-		a.recipes.known[key] = k
+		a.recipes.keep(key, k, a.table.limit)
 	}
 	return k
 }

@@ -29,6 +29,19 @@ const (
 // MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
 const MaxKernels = 1 << 20
 
+// MaxOpen is how many steps of a process may be open, or wait for records: engines issue some 1,000 a second, and wait ten.
+const MaxOpen = 1 << 14
+
+// Room is made for the kernels of a step before they come, so many at most, while few steps are open: else a step of one kernel
+// would take as much memory as the largest.
+const (
+	maxRoom   = 1 << 16
+	openSteps = 64
+)
+
+// openBytes is about what an open step takes without its kernels and text.
+const openBytes = 512
+
 // A Step is what one step did on one device.
 type Step struct {
 	ranges.Step
@@ -86,7 +99,8 @@ type issue struct {
 
 // An Assembler holds the open steps of a process. It is not safe for concurrent use.
 type Assembler struct {
-	Empty uint64 // steps closed without a kernel
+	Empty   uint64 // steps closed without a kernel
+	Evicted uint64 // shapes that others had to give way to
 
 	table   *Table
 	judge   func(program string, positions []Position, calls []uint32) (changed bool)
@@ -100,6 +114,9 @@ type Assembler struct {
 	device uint16         // of the last step that got its first kernel
 	sizes  map[string]int // kernels of the last step of a program: what to make room for
 }
+
+// maxSizes bounds the programs whose steps' sizes are remembered.
+const maxSizes = 1024
 
 // NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
 // ids and call labels stand for. judge may say more of the kernels of a new shape than their names do.
@@ -172,7 +189,7 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 	}
 	a.device = device
 	s := is.on(device)
-	if n := a.sizes[is.info.Program]; n > 0 {
+	if n := min(a.sizes[is.info.Program], maxRoom); n > 0 && len(a.issues) <= openSteps {
 		s.recorded.Spans = make([]span.Span, 0, n)
 		s.recorded.Refs = make([]uint64, 0, n)
 	}
@@ -279,6 +296,31 @@ func (a *Assembler) Pending(device uint16) (n int) {
 	return n
 }
 
+// Opened is how many steps are open.
+func (a *Assembler) Opened() int { return len(a.issues) }
+
+// Bytes is about what the open steps take, in bytes.
+func (a *Assembler) Bytes() (n int) {
+	for _, is := range a.order {
+		if is == nil {
+			continue
+		}
+		n += openBytes + 2*len(is.info.Text) // what the text says are parts of it, or copies
+		for _, s := range is.devices {
+			n += s.kernelBytes()
+		}
+	}
+	return n
+}
+
+// Bytes is about what the step takes, in bytes.
+func (s *Step) Bytes() int { return openBytes + 2*len(s.Text) + s.kernelBytes() }
+
+func (s *Step) kernelBytes() int {
+	const kernel, part = 24, 80 // a span and a ref; a launch
+	return kernel*len(s.recorded.Spans) + part*len(s.parts)
+}
+
 // Any reports whether an open step has kernels on a device.
 func (a *Assembler) Any(device uint16) bool {
 	_, ok := a.Earlier(device, span.Limit)
@@ -360,7 +402,7 @@ func (a *Assembler) close(closed []*Step, i int) []*Step {
 
 // finish puts a closed step's kernels in order and measures them.
 func (a *Assembler) finish(s *Step) {
-	if len(a.sizes) < MaxShapes {
+	if len(a.sizes) < maxSizes {
 		a.sizes[s.Program] = len(s.recorded.Spans)
 	}
 	s.Columns = s.recorded

@@ -1,0 +1,17 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTextsCanGoAnywhere(t *testing.T) {
+	for from, want := range map[string]string{
+		"": "", "plain text ~": "plain text ~", "é漢": "é漢", "a\xffb\xfe": "a\uFFFDb\uFFFD", "line\nbreak\x00": "line\uFFFDbreak\uFFFD",
+		"\x1b[31mred": "\uFFFD[31mred", "\u0085next": "\uFFFDnext", "\x7f": "\uFFFD", "\xe2\x80": "\uFFFD\uFFFD",
+	} {
+		require.Equal(t, want, Text(from), "%q", from)
+		require.Equal(t, want, Text([]byte(from)), "%q", from)
+	}
+}

@@ -1,0 +1,131 @@
+package kernhesreceiver
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// limitNames are the limits on one session by the setting that moves them; the last three are fixed.
+var limitNames = [...]string{
+	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches",
+}
+
+// limited counts what did not fit each of limitNames, in their order.
+func (p *process) limited() [len(limitNames)]uint64 {
+	r := &p.names.Refused
+	return [...]uint64{
+		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.relieved, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
+	}
+}
+
+// limitedByName is limited for the metric: limits that were never reached are left out.
+func (p *process) limitedByName() map[string]uint64 {
+	counts := map[string]uint64{}
+	for i, n := range p.limited() {
+		if n > 0 {
+			counts[limitNames[i]] = n
+		}
+	}
+	return counts
+}
+
+// warnOfLimits says once a session of each limit that it was reached.
+func (p *process) warnOfLimits() {
+	for i, n := range p.limited() {
+		if n > 0 && !p.warned[i] {
+			p.warned[i] = true
+			p.set.log.Warn("a session reached a limit: what does not fit is in kern_limited_total", zap.String("limit", limitNames[i]),
+				zap.String("session", sessionName(p.session)), zap.String("run", p.info["run"]), zap.String("pid", p.info["pid"]))
+		}
+	}
+}
+
+// maxDevices bounds the devices of one process: each has packers and series of its own.
+const maxDevices = 64
+
+// checkDevice says that a record's device is one too many.
+func (p *process) checkDevice(k wire.Kind, id uint16) error {
+	if len(p.devices) < maxDevices {
+		return nil
+	}
+	if _, known := p.findDevice(id); known {
+		return nil
+	}
+	return fmt.Errorf("%s of device %d: at most %d devices in a session: %w", k, id, maxDevices, wire.ErrBadFrame)
+}
+
+// entryBytes is what an entry of the ledger takes.
+const entryBytes = 48
+
+// bytes is about what the process takes here that grows until something is settled: steps that are not final, kernels
+// outside any that are not packed, those that device time still needs, and the ledger.
+func (p *process) bytes() int {
+	const kernel = 24 // a span and a ref
+	n := p.steps.Bytes() + entryBytes*len(p.ledger)
+	for _, d := range p.devices {
+		for _, s := range d.closed {
+			n += s.Bytes()
+		}
+		if d.packed.loose != nil {
+			n += d.packed.loose.Bytes()
+		}
+		n += kernel * d.account.Held()
+	}
+	return n
+}
+
+// checks is how often, in parts of max_session_bytes, it is worked out what a session takes: that goes through all that is open.
+const checks = 256
+
+// bound gives up what is open when there is too much of it. It is called after each frame.
+func (p *process) bound(f wire.Frame) {
+	p.unchecked += wire.HeaderSize + len(f.Body)
+	switch {
+	case p.steps.Opened() > step.MaxOpen:
+	case p.unchecked <= p.set.maxBytes/checks:
+		return
+	default:
+		p.unchecked = 0
+		if p.bytes() <= p.set.maxBytes {
+			return
+		}
+	}
+	p.relieved++
+	p.relieve(p.now)
+	if p.bytes() > p.set.maxBytes {
+		p.relieve(p.latest()) // kernels that say that they are still to start
+	}
+}
+
+// latest is the end of the last kernel or copy that is known, unix ns.
+func (p *process) latest() (end uint64) {
+	for _, d := range p.devices {
+		end = max(end, d.account.Latest())
+	}
+	return end
+}
+
+// relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
+// are incomplete, and time up to a moment, unix ns, is unknown where it was idle.
+func (p *process) relieve(until uint64) {
+	p.names.End(p.launchEnded)
+	closed := p.steps.CloseAll(step.TooLarge, step.TooLarge)
+	for _, s := range closed {
+		p.ranges.Close(s.ID)
+	}
+	p.closed(closed)
+	p.lost(until)
+	p.watermark = max(p.watermark, until)
+	for _, d := range p.devices {
+		d.account.Advance(p.watermark, p.set.stepTimeout)
+		p.finalize(d, true)
+		d.account.Settle(p.watermark, false)
+	}
+	if p.set.archive {
+		p.packOutside(true)
+	}
+}
