@@ -2,6 +2,7 @@ package kernhesreceiver
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -179,6 +180,9 @@ func (p *process) frame(f wire.Frame) error {
 	switch {
 	case f.Kind == wire.KindBase:
 		return p.begin(f.Body)
+	case f.Pinned() != (f.Number == 0) && f.Kind <= wire.KindBye:
+		return fmt.Errorf("%s has number %d and flags %#x: the snapshot's have PINNED and no number, all others a number: %w",
+			f.Kind, f.Number, f.Flags, wire.ErrBadFrame)
 	case f.Pinned():
 		if p.begun {
 			return nil // the state that it gives is known

@@ -125,7 +125,5 @@ func (p *process) relieve(until uint64) {
 		p.finalize(d, true)
 		d.account.Settle(p.watermark, false)
 	}
-	if p.set.archive {
-		p.packOutside(true)
-	}
+	p.cut()
 }

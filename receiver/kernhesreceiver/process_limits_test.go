@@ -180,3 +180,13 @@ func TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing(t *testing.T) {
 	require.EqualValues(t, 1<<15, r.kernels)
 	require.EqualValues(t, 1<<15, r.launches.Unfulfilled)
 }
+
+func TestAFrameThatIsNeitherNumberedNorPinnedIsBad(t *testing.T) {
+	p := newScript(t).p
+	for _, f := range []wire.Frame{{Kind: wire.KindEvents}, {Kind: wire.KindStrings, Flags: wire.FlagPinned, Number: 1}} {
+		require.ErrorIs(t, p.frame(f), wire.ErrBadFrame)
+	}
+	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindBye + 1}), "a kind that only a newer shim knows")
+	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindStrings, Flags: wire.FlagPinned}))
+	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindEvents, Number: 1}))
+}
