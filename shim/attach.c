@@ -10,6 +10,7 @@
 #include "mode.h"
 #include "pool.h"
 #include "scrap.h"
+#include "sender.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ static const int kinds[] = {CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_MEMSET};
 static atomic_bool pending; // HES was asked for, and cuInit has not finished
 static atomic_bool ended;   // to be detached
 static atomic_bool tracing; // kinds are enabled
+static atomic_bool hes_on;  // for the rest of the process, whoever is subscribed
 static char why[MODE_REASON]; // HES is not on; written before cuInit finishes
 
 bool attach_wants_hes(const char *setting, uint32_t version, char *reason, size_t room) {
@@ -41,14 +43,18 @@ bool attach_wants_hes(const char *setting, uint32_t version, char *reason, size_
 
 static bool software(void) { return strcmp(env_text(ENV_SOFTWARE), "on") == 0; }
 
+static void say_off(void) { mode_set(MODE_OFF, "%s%sKERNHES_SOFTWARE is off", why, *why != 0 ? "; " : ""); }
+
 // without_hes says what is done instead; false if that is nothing.
 static bool without_hes(void) {
-  if (software()) {
-    mode_set(MODE_SOFTWARE, "%s", why);
-    return true;
-  }
-  mode_set(MODE_OFF, "%s%sKERNHES_SOFTWARE is off", why, *why != 0 ? "; " : "");
-  return false;
+  if (software()) mode_set(MODE_SOFTWARE, "%s", why);
+  else say_off();
+  return software();
+}
+
+static enum attached not_at_all(void) {
+  say_off();
+  return ATTACHED_NOT;
 }
 
 static int subscribe(bool allow_multiple) {
@@ -128,6 +134,24 @@ static enum attached failed(const char *call, int result) {
   return result == CUPTI_MULTIPLE_SUBSCRIBERS ? ATTACHED_BUSY : ATTACHED_NOT;
 }
 
+// settle says the mode, last of all: whatever is launched once it says that it is traced, is.
+static enum attached settle(bool hes, bool late) {
+  if (hes && !late) {
+    mode_set(MODE_OFF, "cuInit has not finished");
+    return ATTACHED;
+  }
+  // HES can't be turned on any more, but it may have been in time, by us or by another subscriber.
+  if (hes && (atomic_load(&hes_on) || (cupti.v2 && hes_reads_back()))) {
+    mode_set(MODE_HES, "%s", "");
+    return ATTACHED;
+  }
+  if (hes) snprintf(why, sizeof why, "HES cannot be turned on after the first context");
+  if (without_hes()) return ATTACHED;
+  stop_recording();
+  unsubscribe();
+  return ATTACHED_NOT;
+}
+
 enum attached attach(bool late) {
   bool hes = attach_wants_hes(env_text(ENV_HES), cupti.version, why, sizeof why);
   atomic_store(&ended, false);
@@ -136,15 +160,15 @@ enum attached attach(bool late) {
     snprintf(why, sizeof why, "HES needs a Blackwell GPU or a newer one");
   }
   // Not even subscribed for a moment: on an H200 that made graphs 11% slower for the rest of the process.
-  if (!hes && !without_hes()) return ATTACHED_NOT;
-  if (hes) cupti_load_beside();
+  if (!hes && !software()) return not_at_all();
+  if (hes && !late) cupti_load_beside();
   bool set_after = false; // once subscribed, if CUPTI wants a subscriber for the attribute
   if (cupti.v2 && hes && !late) {
     int result = set_hes(NULL);
     set_after = result == CUPTI_INVALID_PARAMETER;
     hes = result == CUPTI_OK || set_after;
     if (!hes) refuse("setting HES", result);
-    if (!hes && !without_hes()) return ATTACHED_NOT;
+    if (!hes && !software()) return not_at_all();
   }
   if (cupti.v2 && others_forbid()) return failed("subscribing", CUPTI_MULTIPLE_SUBSCRIBERS);
   int result = subscribe(!set_after);
@@ -157,22 +181,7 @@ enum attached attach(bool late) {
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
   result = start_recording();
   if (result != CUPTI_OK) return failed("enabling activity records", result);
-  if (hes && late) {
-    // HES can't be turned on any more, but another subscriber may have done so in time.
-    if (cupti.v2 && hes_reads_back()) {
-      mode_set(MODE_HES, "%s", "");
-    } else {
-      snprintf(why, sizeof why, "HES cannot be turned on after the first context");
-      if (!without_hes()) {
-        stop_recording();
-        unsubscribe();
-        return ATTACHED_NOT;
-      }
-    }
-  } else if (hes) {
-    mode_set(MODE_OFF, "cuInit has not finished");
-  }
-  return ATTACHED;
+  return settle(hes, late);
 }
 
 void attach_initialised(void) {
@@ -189,6 +198,7 @@ void attach_initialised(void) {
     on = result == CUPTI_OK;
     if (!on) refuse("cuptiActivityEnableHWTrace", result);
   }
+  atomic_store(&hes_on, on);
   if (on) {
     mode_set(MODE_HES, "%s", "");
   } else if (!without_hes()) {
@@ -209,6 +219,7 @@ void attach_refused(bool fatal, uint32_t result, const char *message) {
   if (!fatal && !is_refusal(result)) return;
   snprintf(why, sizeof why, "%s: %u, %s", fatal ? "CUPTI failed" : "HES was refused late", result, message);
   bool settled = !atomic_exchange(&pending, false);
+  atomic_store(&hes_on, false);
   if (fatal) mode_set(MODE_OFF, "%s", why);
   else if (settled && mode_get().mode != MODE_HES) return;
   else if (without_hes()) return;
@@ -217,16 +228,36 @@ void attach_refused(bool fatal, uint32_t result, const char *message) {
 
 bool attach_ended(void) { return atomic_load(&ended); }
 
+// flush_all has CUPTI give back all buffers, also those in which something still runs: left with it, they would go to
+// whoever registers next. Only once nothing is recorded any more, since it cuts short what runs.
+static void flush_all(void) {
+  cupti.ActivityFlushAll(1);
+  // Completed buffers are walked by means of the subscription: up to 200 ms for the sender to be done with them. CUPTI may
+  // complete them slightly after the flush returns.
+  for (int i = 0; i < 20 && (i == 0 || pool_waiting() > 0); i++) {
+    usleep(10000);
+    sender_wake();
+  }
+}
+
+void attach_quiesce(const char *reason) {
+  // First: what is launched from here on may or may not be seen.
+  if (reason != NULL) mode_set(MODE_OFF, "%s", reason);
+  if (!atomic_load(&tracing)) return;
+  cupti.ActivityFlushAll(0);
+  stop_recording();
+  flush_all();
+}
+
 // A process in which kinds were enabled before its first context, and that only unsubscribed, went on 30% slower on an
 // H200; finalized, it was as fast as bare. With traced kernels still running finalizing has the GPU write to memory
 // that is gone, and without a flush launches fail.
 void detach(bool whole) {
   whole = whole && atomic_load(&cupti.subscriber) != NULL && cupti.Finalize != NULL;
-  if (whole || atomic_load(&tracing)) cupti.ActivityFlushAll(0);
-  stop_recording();
-  // Completed buffers are walked by means of the subscription: up to 200 ms for the sender to be done with them.
-  for (int i = 0; i < 20 && pool_waiting() > 0; i++) usleep(10000);
+  if (whole) cupti.ActivityFlushAll(0);
   unsubscribe();
   if (whole) cupti.Finalize();
   atomic_store(&ended, false);
+  struct mode_state mode = mode_get();
+  mode_set(mode.mode, "%s", mode.reason); // the same, but now others may subscribe
 }

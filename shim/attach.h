@@ -21,11 +21,15 @@ void attach_initialised(void);
 // attach_refused: CUPTI reported this error some time later.
 void attach_refused(bool fatal, uint32_t result, const char *message);
 
-// attach_ended is true once tracing must be given up: to be followed by detach, outside any callback.
+// attach_ended is true once tracing must be given up: to be followed by both of these, outside any callback.
 bool attach_ended(void);
 
-// detach flushes, stops recording and unsubscribes. Not from a callback. whole: no kernel was ever traced here, and CUPTI
-// is finalized too.
+// attach_quiesce says off, and why, unless reason is NULL; then it stops recording and has CUPTI give all back. To be
+// followed by detach; not from a callback.
+void attach_quiesce(const char *reason);
+
+// detach unsubscribes: another client may then subscribe. Not from a callback. whole: no kernel was ever traced here, and
+// CUPTI is finalized too.
 void detach(bool whole);
 
 // attach_wants_hes decides by setting and version; why not goes to why (one line).

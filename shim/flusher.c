@@ -20,7 +20,8 @@
 #define SLOW SECOND               // a flush longer than this is counted
 #define PERIOD_MOST (10 * SECOND) // and doubles the period up to this
 #define SETTLE_MS 10              // CUPTI may complete buffers slightly after the flush returns
-#define RETRY (30 * SECOND)       // after another subscriber was there
+#define RETRY_FIRST SECOND        // after another subscriber was there
+#define RETRY_MOST (30 * SECOND)  // and doubles up to this
 #define CLOCKS (60 * SECOND)      // between two brackets of CUPTI's clock
 #define FINISH_MS 200
 #define HES_RACE (5 * SECOND) // HES before 13.4: a flush while NCCL sets up corrupts the heap
@@ -31,7 +32,9 @@ static int wake = -1, finished = -1; // eventfds
 static pthread_t thread;
 static atomic_bool finishing, hurried;
 static atomic_int command;
+static _Atomic uint64_t yield_ns; // of the last YIELD
 static bool busy, yielded, attached;
+static uint64_t yielded_until, next_try, retry = RETRY_FIRST; // ticks, ticks, ns
 static uint64_t before; // when the last flush began, or tracing: what is dropped was dropped after that
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of report; never held while CUPTI is called
@@ -57,6 +60,20 @@ static void bracket(void) {
   pthread_mutex_unlock(&lock);
 }
 
+// count_dropped asks CUPTI what it dropped since it was last asked.
+static void count_dropped(void) {
+  size_t count = 0;
+  bool readable = cupti_dropped(&count) == CUPTI_OK;
+  pthread_mutex_lock(&lock);
+  report.readable = readable;
+  if (readable && count > 0) {
+    if (report.dropped.count == 0) report.dropped.from = before;
+    report.dropped.count += count;
+    report.dropped.to = clock_now();
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 // flush returns how long CUPTI took, ns.
 static uint64_t flush(uint32_t flags) {
   uint64_t began = clock_now(), tick = clock_tick();
@@ -65,21 +82,14 @@ static uint64_t flush(uint32_t flags) {
   if (result != CUPTI_OK) log_line("cuptiActivityFlushAll: %d, %s", result, cupti_result(result));
   struct timespec settle = {.tv_nsec = SETTLE_MS * (long)MS};
   nanosleep(&settle, NULL);
-  size_t count = 0;
-  bool readable = cupti_dropped(&count) == CUPTI_OK;
+  count_dropped();
   pthread_mutex_lock(&lock);
   report.flushes++;
   report.flush_ns += took;
   if (took > SLOW) report.slow++;
   if (result == CUPTI_OK) report.flushed = began;
   report.flushed_new = true;
-  report.readable = readable;
   report.cpu_ns = clock_cpu();
-  if (readable && count > 0) {
-    if (report.dropped.count == 0) report.dropped.from = before;
-    report.dropped.count += count;
-    report.dropped.to = clock_now();
-  }
   pthread_mutex_unlock(&lock);
   before = began;
   sender_wake();
@@ -87,45 +97,63 @@ static uint64_t flush(uint32_t flags) {
 }
 
 static void attach_again(void) {
+  yielded = false;
   if (!pool_open((uint32_t)env_number(ENV_POOL_BUFFERS), env_number(ENV_POOL_BUFFER_KB) << 10)) return;
   enum attached a = attach(true);
   attached = a == ATTACHED;
   before = clock_now();
   busy = a == ATTACHED_BUSY;
+  retry = !busy ? RETRY_FIRST : retry < RETRY_MOST / 2 ? retry * 2 : RETRY_MOST;
+  next_try = clock_tick() + retry;
 }
 
-// obey does what was asked for since the last turn.
+static void leave(const char *reason) {
+  if (!attached) return;
+  attach_quiesce(reason);
+  count_dropped();
+  detach(false);
+  attached = false;
+}
+
+static void yield(void) {
+  uint64_t ns = atomic_load(&yield_ns), tick = clock_tick();
+  yielded_until = ns > UINT64_MAX - tick ? UINT64_MAX : tick + ns;
+  if (yielded || (!attached && !busy)) return; // longer now; or there is nothing to be had back afterwards
+  if (busy) mode_set(MODE_OFF, "another user of CUPTI is there, and the collector asked to yield to it");
+  leave("yielded to another user of CUPTI, as the collector asked");
+  yielded = true;
+  busy = false;
+  retry = RETRY_FIRST;
+}
+
+// obey does what was asked for since the last turn, and what falls due.
 static void obey(void) {
-  if (attached && attach_ended()) {
-    detach(false);
-    attached = false;
-  }
+  if (attach_ended()) leave(NULL);
   int asked = atomic_exchange(&command, NOTHING);
-  if (asked == YIELD && !yielded) {
-    yielded = true;
-    busy = false;
-    if (attached) detach(false);
-    attached = false;
-    mode_set(MODE_OFF, "yielded to another user of CUPTI");
-  } else if (asked == RESUME && yielded) {
-    yielded = false;
-    attach_again();
-  }
+  if (asked == YIELD) yield();
+  bool over = yielded && (asked == RESUME || clock_tick() >= yielded_until);
+  if (over || (busy && clock_tick() >= next_try)) attach_again();
+}
+
+// rest says, while nothing is traced, that all which was has come: time then goes on for the collector, as unknown.
+static void rest(void) {
+  pthread_mutex_lock(&lock);
+  report.flushed = clock_now();
+  report.flushed_new = true;
+  pthread_mutex_unlock(&lock);
 }
 
 static void *run(void *unused) {
   (void)unused;
   uint64_t standard = env_number(ENV_FLUSH_MS) * MS, period = standard;
-  uint64_t tick = clock_tick(), next_flush = tick + period, next_clock = tick, next_try = tick + RETRY;
+  uint64_t tick = clock_tick(), next_flush = tick + period, next_clock = tick;
+  next_try = tick + retry;
   uint64_t first_flush = mode_get().mode == MODE_HES && cupti.version < CUPTI_13_4 ? tick + HES_RACE : tick;
   if (next_flush < first_flush) next_flush = first_flush;
   while (!atomic_load(&finishing)) {
     obey();
     tick = clock_tick();
-    if (busy && tick >= next_try) {
-      attach_again();
-      next_try = tick + RETRY;
-    }
+    if (yielded) rest();
     if (attached && tick >= next_clock) {
       bracket();
       next_clock = tick + CLOCKS;
@@ -138,7 +166,8 @@ static void *run(void *unused) {
       tick = clock_tick();
       next_flush = tick + period;
     }
-    uint64_t wait = attached ? (next_flush > tick ? next_flush - tick : 0) : SECOND;
+    uint64_t due = attached ? next_flush : yielded && yielded_until < tick + SECOND ? yielded_until : tick + SECOND;
+    uint64_t wait = due > tick ? due - tick : 0;
     threads_wait(wake, (int)(wait / MS) + 1);
   }
   if (attached) flush(1); // the only forced one: it would cut short what is still running
@@ -164,7 +193,11 @@ void flusher_hurry(void) {
   if (wake >= 0 && !atomic_exchange(&hurried, true)) threads_signal(wake);
 }
 
-void flusher_yield(void) { ask(YIELD); }
+void flusher_yield(uint64_t ns) {
+  atomic_store(&yield_ns, ns);
+  ask(YIELD);
+}
+
 void flusher_resume(void) { ask(RESUME); }
 
 void flusher_finish(void) {

@@ -27,8 +27,10 @@ void flusher_take(struct flusher_report *r);
 // flusher_hurry has the next flush made now: CUPTI needs buffers. Lock-free, any thread.
 void flusher_hurry(void);
 
-void flusher_yield(void);  // detach: another profiler wants CUPTI
-void flusher_resume(void); // attach again
+// flusher_yield detaches for ns, or until flusher_resume: another profiler wants CUPTI. Afterwards it is taken back; where
+// that profiler still has it, that is tried again and again.
+void flusher_yield(uint64_t ns);
+void flusher_resume(void);
 
 // flusher_finish has a last, forced flush made and waits for it, at most 200 ms.
 void flusher_finish(void);

@@ -143,6 +143,7 @@ void identity_pairs(struct bytes *pairs) {
 void identity_mode(struct bytes *pairs, const struct mode_state *mode) {
   pairs_set(pairs, "mode", mode_name(mode->mode));
   pairs_set(pairs, "mode_reason", mode->reason);
+  pairs_set(pairs, "subscribed", mode->subscribed ? "1" : "0");
 }
 
 uint64_t identity_session(void) {

@@ -134,6 +134,7 @@ static const char *heard(struct link *l, struct queue *q, const struct intern *s
     if (f->length != sizeof c) return "a CONTROL of another size";
     memcpy(&c, body, sizeof c);
     l->command = c.command;
+    l->argument = c.argument[0];
     return NULL;
   }
   case KW_REFUSED:

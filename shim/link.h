@@ -32,6 +32,7 @@ struct link {
   size_t in_used;
   uint64_t skip;     // bytes of a frame of an unknown kind still to come
   uint32_t command;  // of the last CONTROL, until someone takes it; 0: none
+  uint64_t argument; // its first
   uint64_t sent_bytes, connects;
 };
 

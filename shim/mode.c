@@ -1,11 +1,14 @@
 // The mode changes a few times in a process's life and is read by the sender; a plain lock does.
 #include "mode.h"
 
+#include "cupti.h"
 #include "log.h"
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mode_state now;
@@ -20,7 +23,14 @@ void mode_set(enum mode mode, const char *format, ...) {
     if (*c == '\n' || *c == '\r') *c = ' ';
   }
   pthread_mutex_lock(&lock);
+  bool subscribed = atomic_load(&cupti.subscriber) != NULL;
+  bool same = now.version > 0 && now.mode == mode && now.subscribed == subscribed && strcmp(now.reason, reason) == 0;
+  if (same) {
+    pthread_mutex_unlock(&lock);
+    return;
+  }
   now.mode = mode;
+  now.subscribed = subscribed;
   snprintf(now.reason, sizeof now.reason, "%s", reason);
   now.version++;
   pthread_mutex_unlock(&lock);

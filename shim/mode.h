@@ -2,6 +2,7 @@
 #ifndef KERNHES_MODE_H
 #define KERNHES_MODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum mode { MODE_OFF, MODE_SOFTWARE, MODE_HES };
@@ -11,10 +12,11 @@ enum mode { MODE_OFF, MODE_SOFTWARE, MODE_HES };
 struct mode_state {
   enum mode mode;
   char reason[MODE_REASON]; // one line; "" if all is as it was asked for
+  bool subscribed;          // the shim is a subscriber of CUPTI
   uint32_t version;         // counts the changes
 };
 
-// mode_set says what is on from now on; any thread.
+// mode_set says what is on from now on, and notes whether the shim is subscribed; any thread.
 void mode_set(enum mode mode, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct mode_state mode_get(void);
 const char *mode_name(enum mode mode);

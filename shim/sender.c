@@ -47,6 +47,7 @@ struct taking {
   uint64_t since; // tick
   struct buffer *buffers;
   struct flusher_report report;
+  struct mode_state mode;
 };
 
 static struct {
@@ -69,14 +70,6 @@ void sender_wake(void) {
 
 static void give(void *to, const kw_event *event) { encode_event(to, event); }
 
-static void take(void) {
-  if (s.taking.any) return;
-  flusher_take(&s.taking.report); // before the buffers: what had come by then must stand before FLUSHED
-  s.taking.buffers = pool_completed();
-  s.taking.since = clock_tick();
-  s.taking.any = true;
-}
-
 static void say_losses(void) {
   struct ring_loss ring = ring_lost(events_ring());
   losses_add(&s.losses, KW_LOST_SHIM_EVENTS, KW_OF_EVENTS, (struct loss){ring.count, ring.from, ring.to});
@@ -93,14 +86,24 @@ static void say_flushed(void) {
   s.last_flushed = clock_tick();
 }
 
-static void say_mode(void) {
-  struct mode_state mode = mode_get();
-  if (mode.version == s.mode_version) return;
-  s.mode_version = mode.version;
+static void say_mode(const struct mode_state *mode) {
+  if (mode->version == s.mode_version) return;
+  s.mode_version = mode->version;
   struct bytes pairs = {0};
-  identity_mode(&pairs, &mode);
+  identity_mode(&pairs, mode);
   encode_frame(&s.encoder, KW_INFO, pairs.data, (uint32_t)pairs.used);
   bytes_free(&pairs);
+}
+
+static void take(void) {
+  if (s.taking.any) return;
+  flusher_take(&s.taking.report); // before the buffers: what had come by then must stand before FLUSHED
+  s.taking.buffers = pool_completed();
+  // Off is said before the events, on after them: what happens in between is then taken for untraced, not the reverse.
+  s.taking.mode = mode_get();
+  if (s.taking.mode.mode == MODE_OFF) say_mode(&s.taking.mode);
+  s.taking.since = clock_tick();
+  s.taking.any = true;
 }
 
 static void convert(void) {
@@ -117,6 +120,7 @@ static void convert(void) {
     s.readable = t->report.readable;
     say_flushed();
   }
+  say_mode(&t->mode);
   t->any = false;
   t->buffers = NULL;
 }
@@ -150,7 +154,7 @@ static void move_bytes(void) {
   // A collector that lives through a gap would miss names and nodes that were folded: it is given the snapshot.
   if (queue_trim(&s.queue) && s.link.fd >= 0) link_break(&s.link, &s.queue, "frames were dropped before they were sent");
   link_step(&s.link, &s.queue, &s.encoder.strings);
-  if (s.link.command == KW_COMMAND_YIELD) flusher_yield();
+  if (s.link.command == KW_COMMAND_YIELD) flusher_yield(s.link.argument);
   if (s.link.command == KW_COMMAND_RESUME) flusher_resume();
   s.link.command = 0;
 }
@@ -161,7 +165,6 @@ static void round_of_work(void) {
   bool settled = order_round(&s.order, give, &s.encoder);
   uint64_t tick = clock_tick();
   if (settled || tick - s.taking.since > STUCK) convert();
-  say_mode();
   if (tick - s.last_flushed >= SECOND) say_flushed();
   if (tick - s.last_stats >= SECOND) {
     say_stats();
@@ -212,7 +215,7 @@ static void trace(void) {
   if (s.link.state == LINK_REFUSED) { // nobody will ever listen: be as if we were not here
     nvtx_off();
     events_close();
-    flusher_yield();
+    flusher_yield(UINT64_MAX);
     return;
   }
   uint64_t until = clock_tick() + STUCK;
@@ -226,7 +229,10 @@ static void trace(void) {
 
 static void *run(void *unused) {
   (void)unused;
-  if (farewell) detach(true); // now, outside CUPTI's callback
+  if (farewell) { // now, outside CUPTI's callback
+    attach_quiesce(NULL);
+    detach(true);
+  }
   struct mode_state mode = mode_get();
   s.mode_version = mode.version;
   identity_pairs(&s.queue.base.pairs);

@@ -69,7 +69,7 @@
 
 // Commands of CONTROL.
 #define KW_COMMAND_WINDOW 1u
-#define KW_COMMAND_YIELD 2u
+#define KW_COMMAND_YIELD 2u // argument[0]: ns after which the shim takes CUPTI back by itself
 #define KW_COMMAND_RESUME 3u
 
 // Keys of STATS; values are totals since the process started unless said otherwise.

@@ -25,6 +25,7 @@ var commands = []command{
 		return classify(args, os.Stdin, out)
 	}},
 	{"flush", "have the archive close its open files, and list them", flush},
+	{"yield", "have engines let go of CUPTI for a while, for another profiler", yield},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"run", "start a command with the shim in it", runCommand},
 	{"doctor", "say whether and how kernhes can trace here", doctor},

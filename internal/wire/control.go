@@ -225,6 +225,21 @@ func AppendAck(b []byte, number uint64) []byte {
 	return AppendFrame(b, KindAck, 0, 0, le.AppendUint64(nil, number))
 }
 
+// Commands of CONTROL.
+const (
+	CommandWindow = 1 // reserved
+	CommandYield  = 2 // let go of CUPTI; the argument is the ns after which the shim takes it back by itself
+	CommandResume = 3 // take it back now
+)
+
+// AppendControl appends a CONTROL frame.
+func AppendControl(b []byte, command uint32, argument uint64) []byte {
+	body := le.AppendUint32(nil, command)
+	body = le.AppendUint32(body, 0)
+	body = le.AppendUint64(body, argument)
+	return AppendFrame(b, KindControl, 0, 0, append(body, make([]byte, 24)...))
+}
+
 // Codes of REFUSED.
 const (
 	RefusedVersion  = 1

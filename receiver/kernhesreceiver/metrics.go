@@ -149,11 +149,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 	if r.dropped != nil {
 		s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, droppedReasons...)
 	}
-	readable := uint64(0)
-	if r.readable {
-		readable = 1
-	}
-	s.count(metadata.KernTraceDropCountReadable, readable)
+	s.flag(metadata.KernTraceDropCountReadable, r.readable)
+	s.flag(metadata.KernTraceOn, r.tracing)
 	for i := range r.series {
 		s.steps(&r.series[i])
 	}
@@ -165,9 +162,18 @@ func (s *metricSet) age(m *metadata.Metric, moment, now uint64) {
 	s.number(m, nil).SetDoubleValue(float64(int64(now-moment)) / 1e9)
 }
 
+// flag appends 1 or 0.
+func (s *metricSet) flag(m *metadata.Metric, on bool) {
+	n := uint64(0)
+	if on {
+		n = 1
+	}
+	s.count(m, n)
+}
+
 // These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
 var (
-	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate}
+	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced}
 	droppedReasons    = append(slices.Collect(maps.Values(wire.LostReasons)), engineGone)
 )
 
@@ -264,7 +270,7 @@ func rankResource(to pcommon.Map, r *rankReport, instance string) {
 		to.PutInt(metadata.ResourceProcessPid, pid)
 	}
 	put(metadata.ResourceKernRun, r.info["run"])
-	put(metadata.ResourceKernMode, r.info["mode"])
+	put(metadata.ResourceKernMode, r.mode)
 	put(metadata.ResourceKernEngineVersion, r.info["engine_version"])
 	put(metadata.ResourceKernModel, r.info["model"])
 	to.PutInt(metadata.ResourceKernDevice, int64(r.device))

@@ -45,6 +45,8 @@ type process struct {
 	loss      bool   // a loss was told of since the last flush
 	lossUntil uint64 // unix ns: it lies before this
 	readable  bool
+	untraced  bool   // tracing is off
+	mode      string // in which kernels were traced last: what they are labelled with; off: none was yet
 	over      bool
 
 	manifest   *manifest.Manifest // nil: there is none
@@ -117,7 +119,22 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 	if m != nil {
 		p.useManifest(m)
 	}
+	p.tracing()
 	return p
+}
+
+// tracing takes note of whether kernels are traced, as the engine says. While they are not, idle is unknown, and steps lack launches.
+func (p *process) tracing() {
+	off := p.info["mode"] == "off"
+	if !off || p.mode == "" {
+		p.mode = p.info["mode"]
+	}
+	if off == p.untraced {
+		return
+	}
+	p.untraced = off
+	p.steps.Traced(!off)
+	p.lost(p.now)
 }
 
 // A deviceState is one device that the process uses.
@@ -234,6 +251,7 @@ func (p *process) take(f wire.Frame) error {
 		}
 		if len(p.info) < 4*wire.MaxPairs {
 			maps.Copy(p.info, info)
+			p.tracing()
 			for _, d := range p.devices {
 				d.source = nil
 				d.packed.stale = true

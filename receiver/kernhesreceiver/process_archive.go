@@ -63,7 +63,7 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 	id := chunk.Identity{
 		Run: p.info["run"], Rank: rank, Device: d.id, Session: p.session, Host: p.info["host"],
 		GPU: p.info[gpu+"uuid"], GPUName: p.info[gpu+"name"], Model: p.info["model"], Engine: p.info["engine"],
-		Version: p.info["engine_version"], Mode: p.info["mode"],
+		Version: p.info["engine_version"], Mode: p.mode,
 	}
 	if d.packed.packer == nil {
 		d.packed.packer = chunk.NewPacker(id, func(s *chunk.Sealed) { p.post(d, s) })

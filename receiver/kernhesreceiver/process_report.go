@@ -84,7 +84,7 @@ func (p *process) report(d *deviceState) rankReport {
 		pending += len(s.Spans)
 	}
 	r := rankReport{
-		info: maps.Clone(p.info), rank: p.rankOf(d), device: int(d.id),
+		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, rank: p.rankOf(d), device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
 		overlapNS: t.Overlapped, copyNS: t.Copy,

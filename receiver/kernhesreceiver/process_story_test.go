@@ -147,6 +147,48 @@ func TestALossMakesIdleUnknownUpToTheNextFlush(t *testing.T) {
 	require.Equal(t, map[string]uint64{"cupti_dropped": 3}, r.dropped)
 }
 
+// While tracing is off idle is unknown, and steps whose range is open then, and that launched, are incomplete.
+func TestTracingThatIsOffForAWhile(t *testing.T) {
+	mode := func(s *script, mode string) { s.frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
+	s := newScript(t, "mode", "software")
+	s.oneStep(0, 1)
+	s.flushed(1000)
+	s.push(1100, "step:decode tokens=2")
+	s.launch(1101, 2)
+	mode(s, "off")
+	s.pop(1200)
+	s.ran(2, 1110, 1130)
+	s.push(2000, "step:decode tokens=3") // nobody sees its launches
+	s.pop(2010)
+	s.flushed(5000)
+	s.push(6000, "step:decode tokens=4")
+	mode(s, "software")
+	s.launch(6001, 3)
+	s.pop(6002)
+	s.ran(3, 6010, 6030)
+	s.flushed(7000)
+	s.oneStep(8000, 4)
+	s.flushed(9000)
+	s.bye()
+	r := s.report()
+	require.EqualValues(t, 4*20_000, r.computeNS)
+	require.EqualValues(t, 2, r.complete)
+	require.Equal(t, map[string]uint64{"not_traced": 2}, r.incomplete)
+	require.EqualValues(t, 5, r.stepRanges)
+	require.EqualValues(t, (8010-7000)*1000, r.idleNS, "what follows the flush after it was on again")
+	require.EqualValues(t, (7000-30-20-20)*1000, r.unknownNS)
+	require.Empty(t, r.dropped)
+
+	s = newScript(t, "mode", "off") // a collector that comes while it is off
+	s.push(0, "step:decode tokens=1")
+	mode(s, "hes")
+	s.launch(1, 1)
+	s.pop(2)
+	s.ran(1, 10, 30)
+	s.bye()
+	require.Equal(t, map[string]uint64{"not_traced": 1}, s.report().incomplete)
+}
+
 func TestTimeAfterTheLastKernelIsHeldBackForAWhile(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)

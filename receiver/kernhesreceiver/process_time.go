@@ -24,6 +24,9 @@ func (p *process) flushed(body []byte) error {
 	if f.Flushed == 0 {
 		return nil
 	}
+	if p.untraced {
+		p.lost(f.Flushed)
+	}
 	p.names.Flushed(f.Flushed, p.set.stepTimeout, func(l *cupti.Launch) {
 		p.launchEnded(l)
 		if l.Expired() {

@@ -164,6 +164,9 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 	c := newControl(r.set.Logger, demand)
 	c.handle("GET /status", "says how the sessions stand: as a page, or as JSON by Accept or ?format=json",
 		serveStatus(func() status { return r.status(time.Now()) }))
+	c.handle("POST /yield", "has engines let go of CUPTI for `seconds` (60), so that a profiler can have it; all, or those of `rank` and `run`",
+		serveYield(false, r.yield))
+	c.handle("DELETE /yield", "has them take it back now", serveYield(true, r.yield))
 	if err := c.Start(ctx, r.cfg.ControlEndpoint); err != nil {
 		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
 		return

@@ -5,8 +5,11 @@ package kernhesreceiver
 // of the devices. Nothing in it changes after it was made.
 type rankReport struct {
 	info   map[string]string // HELLO's pairs as INFO changed them
+	mode   string            // in which kernels were traced last, also while they are not; off: none was yet
 	rank   int64
 	device int
+
+	tracing bool // kernels are traced now
 
 	unplaced bool // no kernel has shown which device it is, and one still may
 

@@ -46,6 +46,7 @@ type sessionStatus struct {
 	Model         string            `json:"model"`
 	Mode          string            `json:"mode"`
 	ModeReason    string            `json:"mode_reason,omitempty"`
+	Subscribed    bool              `json:"subscribed"` // to CUPTI, which mostly takes but one
 	Shim          string            `json:"shim_version"`
 	CUPTI         string            `json:"cupti_version"`
 	Driver        string            `json:"driver_version"`
@@ -157,7 +158,7 @@ func newSessionStatus(now time.Time, from *statusSession) sessionStatus {
 			text := func(key string) string { return clean(r.info[key]) }
 			s.Run, s.PID, s.Host, s.Engine = text("run"), text("pid"), text("host"), text("engine")
 			s.EngineVersion, s.Model = text("engine_version"), text("model")
-			s.Mode, s.ModeReason = text("mode"), text("mode_reason")
+			s.Mode, s.ModeReason, s.Subscribed = text("mode"), text("mode_reason"), text("subscribed") == "1"
 			s.Shim, s.CUPTI, s.Driver = text("shim_version"), text("cupti_version"), text("driver_version")
 			s.HeardAge = age(r.nowNS, uint64(now.UnixNano()))
 			s.Readable, s.Missing, s.launchCounts = r.readable, r.missing, r.launches

@@ -174,10 +174,10 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 func (p *process) traced(d *deviceState, s *step.Step) trace.Step {
 	rank := p.stepRank(d, s)
 	if d.source == nil || d.source.Rank != rank {
-		r := &rankReport{info: p.info, rank: rank, device: int(d.id)}
+		r := &rankReport{info: p.info, mode: p.mode, rank: rank, device: int(d.id)}
 		resource := pcommon.NewMap()
 		rankResource(resource, r, r.runRank()+"/"+p.info["pid"])
-		d.source = trace.NewSource(p.info["run"], rank, p.session, p.info["mode"], resource)
+		d.source = trace.NewSource(p.info["run"], rank, p.session, p.mode, resource)
 	}
 	seq, pairs := p.seq(s)
 	labels := p.labels(s)

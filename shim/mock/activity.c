@@ -62,7 +62,7 @@ API int cuptiActivityFlushAll(uint32_t flag) {
   }
   if (mock.registered) run_pass(flag ? PASS_FORCED : PASS_FLUSH, call);
   mock.flushed = true;
-  if (flag && !mock.exiting) mock.forced_early = true;
+  if (flag && !mock.exiting && mock.any_kind) mock.forced_early = true;
   return OK;
 }
 

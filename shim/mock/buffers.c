@@ -16,6 +16,12 @@ static mock_buffer *find_known(const uint8_t *start) {
   return NULL;
 }
 
+bool owns_buffers(void) {
+  for (size_t i = 0; i < n_known; i++)
+    if (known[i].owned) return true;
+  return false;
+}
+
 // note_buffer needs the lock.
 static mock_buffer *note_buffer(uint8_t *start, size_t size, size_t limit) {
   static size_t next;

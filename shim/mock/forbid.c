@@ -46,7 +46,7 @@ void check_generation(const char *call, int generation) {
 
 void check_forced(void) {
   if (mock.forced_early)
-    forbid("cuptiActivityFlushAll(1) while tracing goes on: it cuts running kernels for good; use it at exit or before cuptiFinalize");
+    forbid("cuptiActivityFlushAll(1) while tracing goes on: it cuts running kernels for good; use it at exit, or with all kinds disabled");
 }
 
 uint64_t mock_now(void) {

@@ -109,7 +109,7 @@ API int cuptiActivityGetAttribute_v2(void *subscriber, int attribute, size_t *si
   if (*size < 1) return SIZE_NOT_SUFFICIENT;
   if (attribute == ATTRIBUTE_STATE || attribute == ATTRIBUTE_HES) {
     memset(value, 0, *size);
-    *(uint8_t *)value = attribute == ATTRIBUTE_HES ? mock.hes_on : mock.fault.busy ? 0 : mock.generation ? 1 : 2;
+    *(uint8_t *)value = attribute == ATTRIBUTE_HES ? mock.hes_on : others() ? 0 : mock.generation ? 1 : 2;
     return OK;
   }
   return get_common(attribute, size, value);

@@ -35,6 +35,7 @@ typedef struct {
   uint64_t busy;          // so many subscriptions are refused with 39
   uint64_t reorder;       // the seed
   uint64_t late_ms, flush_slow_ms;
+  uint64_t guest_ms;      // another client comes as soon as it may subscribe, and stays so long
   uint64_t patience_ms;   // for a client's callback to return; then it is a deadlock
   bool reordered, unreadable, short_buffers, hold_back, null_invalid;
   hes_answer hes;
@@ -64,8 +65,9 @@ typedef struct {
   _Atomic uint32_t contexts;
   _Atomic bool hes_asked, hes_on, latency;
   _Atomic bool lossless, exiting;
-  _Atomic bool forced_early; // a forced flush before the exit; only cuptiFinalize may follow
+  _Atomic bool forced_early; // a forced flush while kinds were enabled and before the exit; only cuptiFinalize may follow
   _Atomic bool flushed;      // since a kind was last enabled
+  uint64_t guest_until;  // CLOCK_MONOTONIC, ns: another client is subscribed
   uint64_t dropped;     // not yet read
   mock_faults fault;
   mock_stats stats;
@@ -100,6 +102,9 @@ void node_cloned(uint64_t original, uint64_t clone);
 void graph_instantiated(uint32_t graph, uint32_t exec);
 void graph_destroyed(uint32_t graph);
 
+// subscribe.c
+bool others(void); // another client is subscribed
+
 // hes.c
 bool hes_initialised(void); // false: what was asked for earlier is refused now
 void hes_refused_late(void);
@@ -113,6 +118,7 @@ typedef struct {
   bool owned; // by the mock
 } mock_buffer;
 void prefetch_buffer(void);
+bool owns_buffers(void);                           // needs the lock
 mock_buffer *take_buffer(void);                    // NULL: the client has none
 void *buffer_room(mock_buffer *, size_t bytes);    // NULL: full
 void buffer_wrote(mock_buffer *, size_t bytes);

@@ -1,5 +1,6 @@
 // Subscribers, and which callbacks they get.
 #include <string.h>
+#include <time.h>
 #include "state.h"
 
 typedef struct {
@@ -12,13 +13,29 @@ typedef struct {
 } subscriber_params;
 _Static_assert(sizeof(subscriber_params) == 40, "CUpti_SubscriberParams");
 
+static uint64_t ticks(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &t); // real time, also while a player plays recorded time
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool others(void) { return mock.fault.busy || ticks() < mock.guest_until; }
+
+// let_in lets the client in that has waited for this: it registers buffers of its own. Needs the lock.
+static void let_in(void) {
+  if (!mock.fault.guest_ms || mock.exiting) return;
+  if (owns_buffers()) forbid("another client subscribes while CUPTI holds a buffer of the last one's: it would be handed that");
+  mock.guest_until = ticks() + mock.fault.guest_ms * 1000000;
+  mock.stats.guests++;
+}
+
 static int subscribe(const char *call, int generation, void **subscriber, callback_fn callback, void *user) {
   check_process(call);
   if (!subscriber) return INVALID_PARAMETER;
   pthread_mutex_lock(&mock.lock);
   if (mock.generation) forbid("%s while the process's own subscriber is there: unsubscribe first", call);
-  if (mock.fault.busy) {
-    if (mock.fault.busy != UINT64_MAX) mock.fault.busy--;
+  if (others()) {
+    if (mock.fault.busy && mock.fault.busy != UINT64_MAX) mock.fault.busy--;
     pthread_mutex_unlock(&mock.lock);
     return BUSY;
   }
@@ -64,6 +81,7 @@ API int cuptiUnsubscribe(void *subscriber) {
     mock.generation = 0;
     mock.callback = NULL;
     memset(mock.enabled, 0, sizeof mock.enabled);
+    let_in();
   }
   pthread_mutex_unlock(&mock.lock);
   return ours ? OK : INVALID_PARAMETER;
@@ -104,7 +122,7 @@ API int cuptiFinalize(void) {
   check_process("cuptiFinalize");
   check_outside("cuptiFinalize");
   pthread_mutex_lock(&mock.lock);
-  bool flushed = mock.flushed, other = mock.fault.busy != 0;
+  bool flushed = mock.flushed, other = others();
   pthread_mutex_unlock(&mock.lock);
   if (!flushed) forbid("cuptiFinalize without a flush before: launches failed after it on hardware");
   if (other) forbid("cuptiFinalize while another client uses CUPTI");
@@ -124,7 +142,7 @@ API int cuptiFinalize(void) {
 API int cuptiIsTracingSessionRunning(uint8_t *running) {
   if (!running) return INVALID_PARAMETER;
   pthread_mutex_lock(&mock.lock);
-  *running = mock.generation || mock.fault.busy;
+  *running = mock.generation || others();
   pthread_mutex_unlock(&mock.lock);
   return OK;
 }

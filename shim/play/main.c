@@ -60,7 +60,7 @@ static void last_words(void) {
   const struct { const char *name; uint64_t value; } fields[] = {
       {"dropped", s.dropped}, {"dropped_silent", s.dropped_silent}, {"zero", s.zero}, {"backward", s.backward},
       {"duplicated", s.duplicated}, {"truncated", s.truncated}, {"unknown", s.unknown}, {"untraced", s.untraced},
-      {"unfinished", s.unfinished}, {"no_buffer", s.no_buffer}, {"buffers", s.buffers}, {"launches", result.launches},
+      {"unfinished", s.unfinished}, {"no_buffer", s.no_buffer}, {"guests", s.guests}, {"buffers", s.buffers}, {"launches", result.launches},
       {"rounds", result.rounds}, {"delivered_kernels", s.delivered_kernels}, {"delivered_copies", s.delivered_copies},
       {"unacknowledged", unacknowledged()}};
   if (opt.stats) {

@@ -56,6 +56,7 @@ static const char help[] =
     "      late-complete=MS      buffers come that long after the flush has returned\n"
     "      flush-slow=MS         each flush takes that much longer\n"
     "      busy[=N]              the first N subscriptions (all) answer 39: another client is there\n"
+    "      guest=MS              another client subscribes the moment that the client leaves, for that long; the client then gets 39\n"
     "      patience=MS           a call that waits that long for a client's callback is a deadlock. Default: 30000\n"
     "      missing=SYMBOL        the library lacks that symbol\n"
     "      wrap                  correlation ids pass 2^32 in the middle of the file\n"

@@ -32,6 +32,7 @@ type collector struct {
 	jsonl   string // of the file exporter
 	metrics string // URL of the Prometheus exporter
 	own     string // URL of its own metrics
+	control string // URL of the receiver's control endpoint, unless options say where that is
 	command *exec.Cmd
 	ended   chan error
 }
@@ -76,7 +77,9 @@ func prepare(t testing.TB, options ...string) *collector {
 		options = append(options, "collection_interval: 1h") // what is exported, is exported at bye
 	}
 	if !slices.ContainsFunc(options, func(o string) bool { return strings.HasPrefix(o, "control_endpoint:") }) {
-		options = append(options, "control_endpoint: "+freeAddress(t)) // collectors beside each other have not one address
+		control := freeAddress(t) // collectors beside each other have not one address
+		options = append(options, "control_endpoint: "+control)
+		c.control = "http://" + control
 	}
 	keys := ""
 	for _, o := range options {

@@ -30,17 +30,24 @@ func lostFew(t *testing.T, name string, r *rank, taken int) {
 	assert.Equal(t, want.StepsComplete, r.StepsComplete+incomplete(r), "steps")
 	assert.Equal(t, want.StepRanges, r.StepRanges, "step ranges")
 	assert.Positive(t, r.StepsComplete, "complete steps")
-	// A complete step is as it was.
+	completeAsRecorded(t, name, r)
+}
+
+// completeAsRecorded fails unless each complete step is as it was. It returns how many there are.
+func completeAsRecorded(t *testing.T, name string, r *rank) (n int) {
+	t.Helper()
 	rows := map[string]stepLine{}
 	for _, s := range rowsOf(asRecorded()[name].Devices[0]) {
 		rows[s.Text] = s
 	}
 	for _, s := range linesOf(r.steps) {
 		if s.Complete {
+			n++
 			s.ForeignComputeNS = rows[s.Text].ForeignComputeNS // depends on others' kernels
 			assert.Equal(t, rows[s.Text], s)
 		}
 	}
+	return n
 }
 
 // What a fault takes is what the counters say.
@@ -225,17 +232,5 @@ func TestBufferBound(t *testing.T) {
 	assert.EqualValues(t, dropped, r.n.sum("kern_trace_dropped_records_total"))
 	assert.Positive(t, r.UnknownNS)
 	// What was heard whole is as it was, with its labels: names and nodes outlive the frames that brought them.
-	rows := map[string]stepLine{}
-	for _, s := range rowsOf(want) {
-		rows[s.Text] = s
-	}
-	complete := 0
-	for _, s := range linesOf(r.steps) {
-		if s.Complete {
-			complete++
-			s.ForeignComputeNS = rows[s.Text].ForeignComputeNS
-			assert.Equal(t, rows[s.Text], s)
-		}
-	}
-	assert.Positive(t, complete, "steps that came whole")
+	assert.Positive(t, completeAsRecorded(t, name, r), "steps that came whole")
 }

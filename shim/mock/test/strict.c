@@ -160,6 +160,16 @@ static uint64_t my_clock(void) { return 1; }
 static void own_clock(void) { CU(ActivityRegisterTimestampCallback, my_clock); }
 static void finalize_at_once(void) { trace(), unsubscribe(), CU(Finalize); }
 static void finalize_with_another(void) { setenv("KERNHES_MOCK_FAULT", "busy", 1); mock->start(true); flush(); CU(Finalize); }
+static void guest(const char *fault) { setenv("KERNHES_MOCK_FAULT", fault, 1), mock->start(true); }
+static void disable(void) { if (v2()) CU(ActivityDisable_v2, sub, 10); else CU(ActivityDisable, 10); }
+static void leave_a_buffer(void) { guest("guest=60000"), trace(), launch(), flush(), disable(), unsubscribe(); }
+static void leave_and_come_back(void) {
+  guest("guest=300"), trace(), launch(), offer(), flush(), disable(), force(), unsubscribe();
+  if ((v2() ? subscribe2() : CU(Subscribe, &sub, callback, NULL)) != 39) _exit(7);
+  usleep(400000);
+  subscribe(), reg(), enable(10), launch(), offer(), flush(), read_drops();
+}
+static void finalize_a_guest(void) { guest("guest=60000"), trace(), flush(), disable(), force(), unsubscribe(), CU(Finalize); }
 static void every_driver_call(void) { subscribe(), CU(EnableDomain, 1, sub, DRIVER); }
 static void every_runtime_call(void) { subscribe(), CU(EnableDomain, 1, sub, 2); }
 static void everything(void) { subscribe(), CU(EnableAllDomains, 1, sub); }
@@ -240,6 +250,9 @@ static const struct {
     CASE(own_clock, "TimestampCallback", 0, 999999),
     CASE(finalize_at_once, "without a flush", 0, 999999),
     CASE(finalize_with_another, "another client", 0, 999999),
+    CASE(leave_a_buffer, "would be handed that", 0, 999999),
+    CASE(leave_and_come_back, NULL, 0, 999999),
+    CASE(finalize_a_guest, "another client", 0, 999999),
     CASE(every_driver_call, "every driver call", 0, 999999),
     CASE(every_runtime_call, "every runtime call", 0, 999999),
     CASE(everything, "EnableAllDomains", 0, 999999),

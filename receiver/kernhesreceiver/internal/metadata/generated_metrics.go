@@ -113,6 +113,7 @@ var (
 	KernStepsTotal                       = &Metric{"kern_steps_total", "Complete steps.", "{step}", Sum, false, []string{"rank", "program", "batch", "kv"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
 	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were.", "{record}", Sum, false, []string{"rank", "reason"}}
+	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI or another client has it.", "{flag}", Gauge, false, []string{"rank"}}
 	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark is behind the engine's last heartbeat.", "s", Gauge, true, []string{"rank"}}
 	KernWatermarkSeconds                 = &Metric{"kern_watermark_seconds", "Unix time up to which the rank's device time is known.", "s", Gauge, true, []string{"rank"}}
 )
@@ -166,6 +167,7 @@ var Metrics = []*Metric{
 	KernStepsTotal,
 	KernTraceDropCountReadable,
 	KernTraceDroppedRecordsTotal,
+	KernTraceOn,
 	KernWatermarkAgeSeconds,
 	KernWatermarkSeconds,
 }

@@ -24,6 +24,7 @@ const (
 	TooLarge       = "too_large"       // more kernels than a step may have
 	EngineGone     = "engine_gone"     // the engine ended without bye
 	JoinedLate     = "joined_late"     // it was open when the session was joined: its first launches were not heard
+	NotTraced      = "not_traced"      // tracing was off for a part of it
 )
 
 // MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
@@ -99,7 +100,7 @@ type issue struct {
 
 // An Assembler holds the open steps of a process. It is not safe for concurrent use.
 type Assembler struct {
-	Empty   uint64 // steps closed without a kernel
+	Empty   uint64 // steps closed without a kernel, and without a launch that failed
 	Evicted uint64 // shapes that others had to give way to
 
 	table   *Table
@@ -111,6 +112,7 @@ type Assembler struct {
 	issues map[ranges.ID]*issue
 	order  []*issue // in order of their ranges' push; closed ones are nil
 	number int64
+	off    bool           // nothing is traced now
 	device uint16         // of the last step that got its first kernel
 	sizes  map[string]int // kernels of the last step of a program: what to make room for
 }
@@ -134,8 +136,21 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 	is := &issue{
 		info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, sure: sure, lastLaunch: time,
 	}
+	if a.off {
+		is.fail(NotTraced)
+	}
 	a.issues[id] = is
 	a.order = append(a.order, is)
+}
+
+// Traced says whether launches are seen from now on. A step whose range is open while they are not may lack some.
+func (a *Assembler) Traced(on bool) {
+	a.off = !on
+	for _, is := range a.issues {
+		if a.off && !is.ended {
+			is.fail(NotTraced)
+		}
+	}
 }
 
 // Joined says that the session was heard before, up to now: of the steps that are open the first launches will not come.
@@ -389,7 +404,8 @@ func (a *Assembler) close(closed []*Step, i int) []*Step {
 		is.on(a.device) // the likeliest: no record says
 	}
 	for _, s := range is.devices {
-		if len(s.recorded.Spans) == 0 && is.reason == "" {
+		unseen := is.reason == NotTraced && is.launches == 0
+		if len(s.recorded.Spans) == 0 && (is.reason == "" || unseen) {
 			a.Empty++
 			continue
 		}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+const yieldText = `Has engines let go of CUPTI, so that a profiler (torch.profiler, nsys) can have it, and take it back after a time.
+Meanwhile nothing is traced: device time is unknown, and steps cut by an edge are incomplete. What the subscription costs
+the engine stays, since CUPTI is not finalized. Exit status 1: an engine had not let go (or taken back) after five seconds.`
+
+// yield has engines let go of CUPTI, or take it back.
+func yield(args []string, out io.Writer) error {
+	f := flags("yield", "[FLAGS]", yieldText)
+	endpoint := f.String("endpoint", "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes")
+	seconds := f.Int("seconds", 60, "until they take it back by themselves, 1 to 86400")
+	rank := f.String("rank", "", "of this rank only")
+	run := f.String("run", "", "of this run only")
+	back := f.Bool("back", false, "take it back now")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("unexpected %q: %w", f.Arg(0), errUsage)
+	}
+	method, query := http.MethodPost, url.Values{"seconds": {strconv.Itoa(*seconds)}}
+	if *back {
+		method, query = http.MethodDelete, url.Values{}
+	}
+	for name, value := range map[string]string{"rank": *rank, "run": *run} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	request, err := http.NewRequest(method, *endpoint+"/yield?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s/yield: %s: %s", *endpoint, answer.Status, body)
+	}
+	return tellYield(body, *back, out)
+}
+
+// tellYield prints a line an engine.
+func tellYield(body []byte, back bool, out io.Writer) error {
+	var said struct {
+		Engines []struct {
+			Run, PID, Mode string
+			Rank           int64
+			Reason         string `json:"mode_reason"`
+			Subscribed     bool
+		}
+	}
+	if err := json.Unmarshal(body, &said); err != nil {
+		return err
+	}
+	slow := 0
+	for _, e := range said.Engines {
+		has := map[bool]string{true: "has CUPTI", false: "does not have CUPTI"}[e.Subscribed]
+		if e.Subscribed != back {
+			slow++
+		}
+		if _, err := fmt.Fprintf(out, "rank %d of run %s (process %s): %s; traces in mode %s %s\n", e.Rank, e.Run, e.PID, has, e.Mode, e.Reason); err != nil {
+			return err
+		}
+	}
+	if slow > 0 {
+		return fmt.Errorf("%d of %d engines are not there yet", slow, len(said.Engines))
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package kernhesreceiver
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+func TestYield(t *testing.T) {
+	b := newBench(t, nil)
+	free, _, _ := b.connect(1, "run", "a", "mode", "off", "mode_reason", "yielded", "subscribed", "0")
+	has, _, _ := b.connect(2, "run", "b", "mode", "hes", "subscribed", "1")
+	control := func(c *client) (command uint32, argument uint64) {
+		t.Helper()
+		body := c.read(wire.KindControl)
+		require.Len(t, body, 40)
+		return le.Uint32(body), le.Uint64(body[8:])
+	}
+	check := func(c *client, wantCommand uint32, wantArgument uint64) {
+		t.Helper()
+		command, argument := control(c)
+		assert.Equal(t, wantCommand, command)
+		assert.Equal(t, wantArgument, argument)
+	}
+
+	status, body := ask(t, b.r.control, "POST", "/yield?run=a&rank=0&seconds=7")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Equal(t, map[string]any{"seconds": 7.0, "engines": []any{map[string]any{
+		"session": sessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
+	check(free, wire.CommandYield, 7e9)
+
+	status, body = ask(t, b.r.control, "DELETE", "/yield?run=b")
+	assert.Equal(t, http.StatusOK, status)
+	assert.Len(t, body["engines"], 1)
+	check(has, wire.CommandResume, 0)
+
+	status, _ = ask(t, b.r.control, "POST", "/yield?run=a") // the other was not asked for anything meanwhile
+	assert.Equal(t, http.StatusOK, status)
+	check(free, wire.CommandYield, 60e9)
+
+	for query, want := range map[string]int{
+		"run=c": http.StatusNotFound, "rank=9": http.StatusNotFound, "seconds=0": http.StatusBadRequest, "seconds=86401": http.StatusBadRequest,
+		"seconds=x": http.StatusBadRequest, "rank=x": http.StatusBadRequest, "run=a&run=b": http.StatusBadRequest, "who=a": http.StatusBadRequest,
+	} {
+		status, body = ask(t, b.r.control, "POST", "/yield?"+query)
+		assert.Equal(t, want, status, query)
+		assert.NotEmpty(t, body["error"], query)
+	}
+	status, _ = ask(t, b.r.control, "DELETE", "/yield?seconds=3")
+	assert.Equal(t, http.StatusBadRequest, status)
+}

@@ -1,0 +1,129 @@
+//go:build chain
+
+package chain_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// An engineStatus is of GET /status what these tests look at.
+type engineStatus struct {
+	Run        string
+	Mode       string
+	Reason     string `json:"mode_reason"`
+	Subscribed bool
+	Ranks      []struct{ Kernels uint64 }
+}
+
+func (c *collector) engine(run string) (e engineStatus) {
+	c.t.Helper()
+	answer, err := http.Get(c.control + "/status?format=json")
+	require.NoError(c.t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(c.t, err)
+	var s struct{ Sessions []engineStatus }
+	require.NoError(c.t, json.Unmarshal(body, &s), "%s", body)
+	for _, e := range s.Sessions {
+		if e.Run == run {
+			return e
+		}
+	}
+	return engineStatus{}
+}
+
+// kernhes runs a subcommand that asks this collector.
+func (c *collector) kernhes(t *testing.T, command string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binary("kernhes"), append([]string{command, "--endpoint", c.control}, args...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// yielded fails unless what was not traced of a recording shows as that: as unknown time, and as steps that are incomplete
+// or not there; and unless what was, before and after, is as it was.
+func yielded(t *testing.T, name string, r *rank, took tally) {
+	t.Helper()
+	want := asRecorded()[name].Devices[0]
+	untraced := want.Kernels - r.Kernels + want.Copies["memset"] - r.Copies["memset"]
+	assert.Positive(t, untraced, "it was traced throughout")
+	assert.EqualValues(t, took["untraced"], untraced)
+	assert.EqualValues(t, took["delivered_kernels"], r.Kernels)
+	assert.Zero(t, r.n.sum("kern_trace_dropped_records_total"))
+	assert.Zero(t, took["unfinished"])
+	assert.Positive(t, r.UnknownNS)
+	assert.Equal(t, want.StepRanges, r.StepRanges, "ranges are heard throughout")
+	assert.Less(t, r.StepsComplete+incomplete(r), want.StepsComplete, "steps without a launch that was seen are none")
+	assert.Equal(t, r.StepsIncomplete["not_traced"]+r.StepsIncomplete["missing_records"], incomplete(r))
+	complete := completeAsRecorded(t, name, r)
+	assert.Equal(t, complete, r.StepsComplete)
+	whole := map[string]bool{}
+	for _, s := range r.steps {
+		whole[s.Text] = s.Complete
+	}
+	rows := rowsOf(want)
+	assert.True(t, whole[rows[0].Text], "the first step was traced")
+	assert.True(t, whole[rows[len(rows)-1].Text], "the last step was traced")
+}
+
+// An engine lets go of CUPTI for a time; another client, which waited for it, has it meanwhile; and the engine has it back.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	const name = "solo.rank0"
+	for _, test := range []struct{ version, hes, mode string }{
+		{"12080", "refused", "software"},
+		{"130001", "accepted", "hes"}, // cannot be turned on after the first context, and need not be
+		{"130500", "accepted", "hes"},
+		{"130500", "refused", "software"},
+	} {
+		t.Run(test.version+" "+test.mode, func(t *testing.T) {
+			t.Parallel()
+			p := c.begin(t, "KERNHES_HES=on", "KERNHES_MOCK_HES="+test.hes, "KERNHES_MOCK_FAULT=guest=1000", "KERNHES_FLUSH_MS=20",
+				"--speed", "0.2", "--cupti", test.version, file(name))
+			c.eventually("kernels", func() bool {
+				e := c.engine(p.run)
+				return len(e.Ranks) > 0 && e.Ranks[0].Kernels > 5000
+			})
+			said := c.kernhes(t, "yield", "--run", p.run, "--seconds", "600")
+			assert.Contains(t, said, "does not have CUPTI; traces in mode off yielded")
+			e := c.engine(p.run)
+			assert.Equal(t, "off", e.Mode)
+			assert.False(t, e.Subscribed)
+			said = c.kernhes(t, "yield", "--run", p.run, "--back") // the other still has it: it is asked again
+			assert.Contains(t, said, "has CUPTI; traces in mode "+test.mode)
+			ranks, tallies := c.rest(t, p)
+			assert.Equal(t, test.mode, ranks[0].Mode)
+			assert.EqualValues(t, 1, tallies[0]["guests"])
+			yielded(t, name, ranks[0], tallies[0])
+		})
+	}
+	t.Run("by itself", func(t *testing.T) {
+		t.Parallel()
+		p := c.begin(t, "KERNHES_FLUSH_MS=20", "--speed", "0.2", file(name))
+		c.eventually("kernels", func() bool { return len(c.engine(p.run).Ranks) > 0 && c.engine(p.run).Ranks[0].Kernels > 5000 })
+		c.kernhes(t, "yield", "--run", p.run, "--seconds", "1")
+		began := time.Now()
+		c.eventually("tracing", func() bool { return c.engine(p.run).Subscribed })
+		assert.Less(t, time.Since(began), 30*time.Second)
+		ranks, tallies := c.rest(t, p)
+		yielded(t, name, ranks[0], tallies[0])
+	})
+}
+
+// rest waits until a play of one rank has ended.
+func (c *collector) rest(t *testing.T, p *play) ([]*rank, []tally) {
+	t.Helper()
+	tallies := p.end(0)
+	ranks := c.ranks(t, p.run)
+	require.Len(t, ranks, 1)
+	return ranks, tallies
+}
