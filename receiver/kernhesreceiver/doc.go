@@ -21,7 +21,7 @@
 //
 // Nothing but start and duration is then left of the record itself. With each flush of CUPTI's buffers
 // the watermark advances (process_time.go): device time is accounted up to there, and steps that lie
-// before it are final. Then
+// before it are final: internal/coverage sums how much of their kernels' time is known for what it is. Then
 //
 //	metrics.go          exports device time and the sums over steps, every collection_interval and at bye
 //	traces.go           offers it to sampling (internal/sample); a step that is picked becomes spans
@@ -33,6 +33,9 @@
 // and when the logs pipeline and the dump have taken a step, the frames that it rested on are
 // acknowledged, and the shim frees them. From the logs pipeline the chunks reach Parquet files
 // (exporter/kernparquetexporter, internal/parquet).
+//
+// What kernels are classed by follows the user's files while they change (said.go), and runs.go looks at all ranks of a run
+// together: if they never communicate, something is not known for what it is.
 //
 // What is lost on the way is counted where it is lost; kern_kernels_residue is what the books cannot
 // explain, and is 0.

@@ -25,7 +25,7 @@ var layers = map[string][]string{
 	"coverage": {"span"},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},
-	"step":     {"wire", "span", "cupti", "ranges"},
+	"step":     {"wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
 	"sample":   {},
 	"trace":    {"wire", "span", "classify", "step", "metadata", "sample"},

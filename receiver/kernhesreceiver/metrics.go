@@ -13,6 +13,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -101,7 +102,8 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
 // its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
-func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now time.Time) {
+// quiet says that its run does not communicate, as far as is known.
+func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version string, now time.Time) {
 	if r.unplaced {
 		return
 	}
@@ -134,6 +136,12 @@ func appendRank(to pmetric.Metrics, r *rankReport, instance, version string, now
 	s.count(metadata.KernKernelsResidue, r.kernels-r.became.sum()-r.pending)
 	s.count(metadata.KernKernelsCommTotal, r.comm)
 	s.count(metadata.KernKernelsLabelledTotal, r.called)
+	for by, t := range r.coverage.By {
+		s.seconds(metadata.KernClassifiedSecondsTotal, t.NS, span.ByNames[by])
+	}
+	s.seconds(metadata.KernInStepSecondsTotal, r.coverage.InStep.NS)
+	s.seconds(metadata.KernLabelledSecondsTotal, r.coverage.Labelled.NS)
+	s.flag(metadata.KernCommUnseen, quiet)
 	s.byText(metadata.KernCopiesTotal, r.copies)
 	s.count(metadata.KernLaunchesTotal, r.launches.All)
 	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
 
@@ -92,6 +93,10 @@ func full() *rankReport {
 		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
 		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1}, stepRanges: 12, complete: 10,
 		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
+		coverage: coverage.Report{Totals: coverage.Totals{
+			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
+			InStep: coverage.Time{NS: 103, Kernels: 100}, Labelled: coverage.Time{NS: 101, Kernels: 90},
+		}},
 		series: []seriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
 		stats:  map[uint32]uint64{},
 	}
@@ -105,7 +110,7 @@ func full() *rankReport {
 
 func fullMetrics() pmetric.Metrics {
 	m := pmetric.NewMetrics()
-	appendRank(m, full(), "r1/3/77", "1.2.3", time.Unix(9, 0))
+	appendRank(m, full(), true, "r1/3/77", "1.2.3", time.Unix(9, 0))
 	appendReceiver(m, receiverReport{connected: 1, waiting: 2, bye: 3, gone: 4, conflicts: 5}, "kernhes", "1.2.3", time.Unix(9, 0))
 	return m
 }
@@ -141,6 +146,12 @@ func TestMetricValues(t *testing.T) {
 	check("kern_last_step_age_seconds", "", 2.5)
 	check("kern_kernels_total", "late", int64(4))
 	check("kern_kernels_residue", "", int64(0))
+	check("kern_classified_seconds_total", "default", 31e-9)
+	check("kern_classified_seconds_total", "rule", 37e-9)
+	check("kern_classified_seconds_total", "manifest", 41e-9)
+	check("kern_in_step_seconds_total", "", 103e-9)
+	check("kern_labelled_seconds_total", "", 101e-9)
+	check("kern_comm_unseen", "", int64(1))
 	check("kern_copies_total", "copy kind 1", int64(23))
 	check("kern_shim_cpu_seconds_total", "", 1000e-9)
 	check("kern_sessions", "waiting", int64(2))
@@ -164,7 +175,7 @@ func TestResidueShows(t *testing.T) {
 	r := full()
 	r.kernels--
 	m := pmetric.NewMetrics()
-	appendRank(m, r, "", "", time.Time{})
+	appendRank(m, r, false, "", "", time.Time{})
 	assert.Equal(t, []any{int64(-1)}, points(m)["kern_kernels_residue"][""])
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
@@ -51,8 +52,9 @@ type process struct {
 
 	manifest   *manifest.Manifest // nil: there is none
 	learned    map[learned]span.Class
-	known      int    // of the learned ones, those that graphs know
-	mismatches uint64 // kernels and launches that the manifest does not explain, once for each new shape
+	own        bool    // the engine sent the manifest
+	heard      *saying // what kernels are classed by
+	mismatches uint64  // kernels and launches that the manifest does not explain, once for each new shape
 
 	overflowed uint64 // steps that counted in no series of their own
 	relieved   uint64 // times that what was open was given up
@@ -111,12 +113,13 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 		learned: map[learned]span.Class{},
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
-	rules, m := set.said.now(set.log)
+	set.said.poll(set.log)
+	p.heard = set.said.now()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings
-	p.names = cupti.New(limits, rules.Class, p.class)
-	p.steps = step.NewAssembler(set.shapes, p.names.Name, p.ranges.Text, p.judge)
-	if m != nil {
+	p.names = cupti.New(limits, p.heard.rules.Look, p.class)
+	p.steps = step.NewAssembler(set.shapes, p.names.Kernel, p.class, p.ranges.Text, p.judge)
+	if m := p.heard.manifest; m != nil {
 		p.useManifest(m)
 	}
 	p.tracing()
@@ -161,6 +164,7 @@ type deviceState struct {
 	failed   map[string]uint64 // incomplete steps by reason
 	lastStep uint64            // end of the last step that became final, unix ns
 	series   map[seriesKey]*seriesReport
+	coverage coverage.Account
 }
 
 // device returns the state of a device, making it if need be.
@@ -252,10 +256,7 @@ func (p *process) take(f wire.Frame) error {
 		if len(p.info) < 4*wire.MaxPairs {
 			maps.Copy(p.info, info)
 			p.tracing()
-			for _, d := range p.devices {
-				d.source = nil
-				d.packed.stale = true
-			}
+			p.renamed()
 		}
 		return nil
 	case wire.KindStrings:
@@ -284,6 +285,14 @@ func (p *process) take(f wire.Frame) error {
 		return err
 	}
 	return nil // clocks are for people who read the wire; unknown kinds are skipped
+}
+
+// renamed has what is said of the process, in traces and chunks, said anew.
+func (p *process) renamed() {
+	for _, d := range p.devices {
+		d.source = nil
+		d.packed.stale = true
+	}
 }
 
 // note enters into the ledger what was settled without a step and rests on a frame. That is the frame of

@@ -79,7 +79,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 func (p *process) text(e wire.Event) string {
 	id, text := e.Text()
 	if id != 0 {
-		return p.names.Name(id).Text
+		return p.names.Text(id)
 	}
 	return wire.Text(text)
 }
@@ -194,6 +194,9 @@ func (p *process) run(r cupti.Run, frame uint64) {
 		}
 		before := d.account.Late
 		d.account.Add(owner, to, from)
+		if owner == 0 && !again {
+			p.cover(d, l, &o, to, from)
+		}
 		switch late := d.account.Late - before; {
 		case owner != 0:
 			d.called += uint64(to.Called - called)

@@ -24,9 +24,11 @@ func (s *script) strings(texts ...string) {
 	s.frame(wire.KindStrings, b)
 }
 
-func (s *script) ranNamed(c, name uint32, start, end uint64) {
+func (s *script) ranNamed(c, name uint32, start, end uint64) { s.ranNodeNamed(c, 0, name, start, end) }
+
+func (s *script) ranNodeNamed(c uint32, node uint64, name uint32, start, end uint64) {
 	b := make([]byte, 64)
-	copy(b, u64(us(start), us(end)))
+	copy(b, u64(us(start), us(end), node))
 	copy(b[24:], u32(c, name, 7))
 	s.frame(wire.KindKernels, b)
 }

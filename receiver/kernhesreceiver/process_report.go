@@ -93,7 +93,7 @@ func (p *process) report(d *deviceState) rankReport {
 			InSteps: d.inSteps, Outside: d.sum.Outside, Late: d.sum.Late, Invalid: d.sum.Invalid, Duplicate: d.sum.Duplicate,
 		},
 		invalid: maps.Clone(d.invalid), copies: maps.Clone(d.copies),
-		complete: d.complete, incomplete: maps.Clone(d.failed), readable: p.readable,
+		coverage: d.coverage.Report(coverNames), complete: d.complete, incomplete: maps.Clone(d.failed), readable: p.readable,
 	}
 	for _, s := range d.series {
 		r.series = append(r.series, *s)

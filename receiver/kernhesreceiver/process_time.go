@@ -21,6 +21,7 @@ func (p *process) flushed(body []byte) error {
 		p.lost(p.now) // the clock was set back: what ran meanwhile cannot be placed
 	}
 	p.now, p.monotonic, p.readable = f.Now, f.Monotonic, f.Readable
+	p.hear(p.set.said.now())
 	if f.Flushed == 0 {
 		return nil
 	}
@@ -98,13 +99,7 @@ func (p *process) closed(steps []*step.Step) {
 	for _, s := range steps {
 		d := p.device(s.Device)
 		d.closed = append(d.closed, s)
-		if len(p.learned) > p.known {
-			for g := range s.Graphs {
-				p.names.Class(g)
-			}
-		}
 	}
-	p.known = len(p.learned)
 	for _, d := range p.devices {
 		slices.SortStableFunc(d.closed, func(a, b *step.Step) int {
 			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Number, b.Number))
@@ -136,6 +131,7 @@ func (p *process) final(d *deviceState, s *step.Step) {
 		d.rank, d.ranked = rank, true
 	}
 	d.inSteps += uint64(len(s.Spans))
+	d.coverage.Step(s.Shape.Cover, s.Spans)
 	d.lastStep = max(d.lastStep, s.Last)
 	if s.Complete() {
 		d.complete++

@@ -30,6 +30,7 @@ type kernhesReceiver struct {
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
 	newEngine func(wire.Hello) engine
+	said      *said // what files of the user say
 	begun     time.Time
 	forget    func() // the factory's, when it is shut down
 
@@ -54,6 +55,7 @@ type kernhesReceiver struct {
 	exporting sync.Mutex
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
 	names     instances
+	hush      hush
 }
 
 // maxLast bounds the final numbers that wait for a consumer.
@@ -73,7 +75,7 @@ func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) 
 		return nil, err
 	}
 	return &kernhesReceiver{
-		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, forget: func() {},
+		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, said: &said{}, forget: func() {},
 		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
 	}, nil
 }
@@ -89,11 +91,11 @@ func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
 		r.tracer.start(r.cfg.CollectionInterval)
 	}
 	if r.newEngine == nil {
-		said, err := openSaid(r.cfg)
-		if err != nil {
+		var err error
+		if r.said, err = openSaid(r.cfg); err != nil {
 			return err
 		}
-		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, said)
+		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, r.said)
 	}
 	if r.cfg.Dump != "" {
 		d, past, err := openDump(r.cfg.Dump)
@@ -115,6 +117,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
 	r.stop = stop
 	r.running.Go(func() { r.accept(running) })
 	r.running.Go(func() { r.every(running, r.cfg.CollectionInterval, r.export) })
+	r.running.Go(func() { r.every(running, saidInterval, func(context.Context) { r.said.poll(r.set.Logger) }) })
 	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
 	r.running.Go(func() { r.every(running, max(r.cfg.ReconnectTimeout/4, time.Millisecond), r.sweep) })
 	return nil
@@ -338,7 +341,8 @@ func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (ui
 
 	numbers := pmetric.NewMetrics()
 	r.exporting.Lock()
-	r.append(numbers, s, reports, time.Now())
+	r.hush.listen(r.set.Logger, append(r.live(time.Now()), liveSession{reports: reports}))
+	r.append(numbers, s.id, reports, time.Now())
 	delete(r.names, s.id)
 	r.last = append(r.last, numbers)
 	r.last = r.last[max(0, len(r.last)-maxLast):]
@@ -377,27 +381,19 @@ func (r *kernhesReceiver) consume(ctx context.Context, m pmetric.Metrics) error 
 func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 	to := pmetric.NewMetrics()
 	report := receiverReport{since: r.begun}
+	sessions := r.live(now)
+	r.hush.listen(r.set.Logger, sessions)
 	ranks := map[string]uint64{} // live sessions by run and rank
-	for _, s := range r.table.all() {
-		s.mu.Lock()
-		over, connected := s.over, s.conn != nil
-		var reports []rankReport
-		if !over {
-			reports = s.engine.reports()
-		}
-		s.mu.Unlock()
-		switch {
-		case over:
-			continue // finish exports it
-		case connected:
+	for _, s := range sessions {
+		if s.connected {
 			report.connected++
-		default:
+		} else {
 			report.waiting++
 		}
-		for i := range reports {
-			ranks[reports[i].runRank()]++
+		for i := range s.reports {
+			ranks[s.reports[i].runRank()]++
 		}
-		r.append(to, s, reports, now)
+		r.append(to, s.id, s.reports, now)
 	}
 	for _, n := range ranks {
 		if n > 1 {
@@ -410,9 +406,9 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 }
 
 // append appends a session's ranks. The caller holds exporting.
-func (r *kernhesReceiver) append(to pmetric.Metrics, s *session, reports []rankReport, now time.Time) {
+func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []rankReport, now time.Time) {
 	for i := range reports {
-		appendRank(to, &reports[i], r.names.of(s.id, &reports[i]), r.set.BuildInfo.Version, now)
+		appendRank(to, &reports[i], r.hush.quiet[reports[i].info["run"]], r.names.of(session, &reports[i]), r.set.BuildInfo.Version, now)
 	}
 }
 

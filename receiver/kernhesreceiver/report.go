@@ -1,5 +1,7 @@
 package kernhesreceiver
 
+import "github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+
 // A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
 // metrics and the dump say of it. A process has one for each device that it has used, in order
 // of the devices. Nothing in it changes after it was made.
@@ -40,8 +42,9 @@ type rankReport struct {
 	dropped    map[string]uint64 // by reason
 	readable   bool
 
-	series []seriesReport
-	stats  map[uint32]uint64 // the shim's STATS; only in one report of a process
+	coverage coverage.Report
+	series   []seriesReport
+	stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
 }
 
 // kernelStates says what became of kernel records; each is in one of them.

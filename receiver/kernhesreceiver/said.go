@@ -3,6 +3,8 @@ package kernhesreceiver
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -11,17 +13,31 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/reload"
 )
 
-// said is what files of the user say of kernels. They are looked at anew when a session begins; one that was broken
-// meanwhile is refused with the place and the reason, and what it said before stays. The zero said says what ships.
+// said is what files of the user say of kernels. They are looked at while the receiver runs; one that is broken then is
+// refused with the place and the reason, and what it said before stays. The zero said says what ships.
+//
+//	files ──poll, every 2 s──▶ a new saying ──▶ sessions compare pointers at each heartbeat, and class anew
 type said struct {
-	mu       sync.Mutex
+	mu       sync.Mutex // of polls
 	rules    *reload.File[classify.Rules]
 	manifest *reload.File[*manifest.Manifest]
+	latest   atomic.Pointer[saying]
 }
+
+// A saying is what the files say at one time. It does not change.
+type saying struct {
+	rules    classify.Rules
+	manifest *manifest.Manifest // nil: there is none
+}
+
+// shipped is what is said without files.
+var shipped = &saying{rules: classify.Builtin}
 
 const (
 	maxClassTable = 1 << 20  // bytes
 	maxManifest   = 16 << 20 // bytes
+	// saidInterval is how often files are looked at: a manifest of 5 MB takes 4 ms to read and hash.
+	saidInterval = 2 * time.Second
 )
 
 // openSaid reads the files that the configuration names; an error names the setting.
@@ -45,25 +61,51 @@ func openSaid(cfg *Config) (*said, error) {
 			return nil, fmt.Errorf("manifest: %w", err)
 		}
 	}
+	s.say()
 	return s, nil
 }
 
-// now is what is said at present.
-func (s *said) now(log *zap.Logger) (classify.Rules, *manifest.Manifest) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rules, m := classify.Builtin, (*manifest.Manifest)(nil)
+// say makes a saying of what the files last said.
+func (s *said) say() {
+	now := *shipped
 	if s.rules != nil {
-		if _, err := s.rules.Poll(); err != nil {
-			log.Warn("class_table is refused, the last good one stays", zap.Error(err))
-		}
-		rules = s.rules.Value()
+		now.rules = s.rules.Value()
 	}
 	if s.manifest != nil {
-		if _, err := s.manifest.Poll(); err != nil {
-			log.Warn("manifest is refused, the last good one stays", zap.Error(err))
-		}
-		m = s.manifest.Value()
+		now.manifest = s.manifest.Value()
 	}
-	return rules, m
+	s.latest.Store(&now)
+}
+
+// now is what is said at present.
+func (s *said) now() *saying {
+	if now := s.latest.Load(); now != nil {
+		return now
+	}
+	return shipped
+}
+
+// poll looks at the files. What one says anew, and why one is refused, is logged once.
+func (s *said) poll(log *zap.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := poll(log, "class_table", s.rules, func(r classify.Rules) string { return r.Version })
+	if poll(log, "manifest", s.manifest, func(m *manifest.Manifest) string { return m.Version }) || changed {
+		s.say()
+	}
+}
+
+// poll looks at the file of a setting; nil: it names none.
+func poll[T any](log *zap.Logger, setting string, file *reload.File[T], version func(T) string) bool {
+	if file == nil {
+		return false
+	}
+	changed, err := file.Poll()
+	switch {
+	case err != nil:
+		log.Warn(setting+" is refused, the last good one stays", zap.Error(err))
+	case changed:
+		log.Info(setting+" has changed: all sessions go by it from now on", zap.String("version", version(file.Value())))
+	}
+	return changed
 }

@@ -10,18 +10,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
-
-// A statusSession is a live session as the status is told of it.
-type statusSession struct {
-	id        uint64
-	connected bool
-	waits     time.Duration // since its connection ended, if it has none
-	reports   []rankReport
-	coverage  []coverage.Report // of the reports, in their order; empty: not known
-}
 
 // A status is what GET /status answers. Durations are in seconds; a null age is of what never was. Texts come from engines.
 type status struct {
@@ -109,25 +100,13 @@ type nameStatus struct {
 
 // status says how the receiver's live sessions stand.
 func (r *kernhesReceiver) status(now time.Time) status {
-	var sessions []statusSession
-	for _, s := range r.table.all() {
-		s.mu.Lock()
-		if !s.over {
-			one := statusSession{id: s.id, connected: s.conn != nil, reports: s.engine.reports()}
-			if !one.connected {
-				one.waits = now.Sub(s.left)
-			}
-			sessions = append(sessions, one)
-		}
-		s.mu.Unlock()
-	}
 	report := receiverReport{since: r.begun}
 	report.bye, report.gone = r.table.ended()
-	return newStatus(now, report, r.set.BuildInfo.Version, classify.Builtin.Version, sessions)
+	return newStatus(now, report, r.set.BuildInfo.Version, r.said.now().rules.Version, r.live(now))
 }
 
 // newStatus says how live sessions stand.
-func newStatus(now time.Time, receiver receiverReport, version, rules string, sessions []statusSession) status {
+func newStatus(now time.Time, receiver receiverReport, version, rules string, sessions []liveSession) status {
 	s := status{Now: now, Since: receiver.since, Version: version, Rules: rules, Bye: receiver.bye, Gone: receiver.gone,
 		Sessions: []sessionStatus{}}
 	for i := range sessions {
@@ -136,7 +115,7 @@ func newStatus(now time.Time, receiver receiverReport, version, rules string, se
 	slices.SortFunc(s.Sessions, func(a, b sessionStatus) int {
 		return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.firstRank(), b.firstRank()), cmp.Compare(a.Session, b.Session))
 	})
-	s.Problems = problems(&s)
+	s.Problems = problems(&s, quietRuns(sessions))
 	return s
 }
 
@@ -147,7 +126,7 @@ func (s *sessionStatus) firstRank() int64 {
 	return s.Ranks[0].Rank
 }
 
-func newSessionStatus(now time.Time, from *statusSession) sessionStatus {
+func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 	s := sessionStatus{Session: sessionName(from.id), Connected: from.connected, Ranks: []rankStatus{}, Lost: map[string]uint64{}}
 	if !from.connected {
 		s.Waits = from.waits.Seconds()
@@ -166,11 +145,7 @@ func newSessionStatus(now time.Time, from *statusSession) sessionStatus {
 		for reason, n := range r.dropped {
 			s.Lost[reason] += n
 		}
-		rank := newRankStatus(r)
-		if i < len(from.coverage) {
-			rank.Coverage = newCoverageStatus(&from.coverage[i])
-		}
-		s.Ranks = append(s.Ranks, rank)
+		s.Ranks = append(s.Ranks, newRankStatus(r))
 	}
 	return s
 }
@@ -183,7 +158,7 @@ func newRankStatus(r *rankReport) rankStatus {
 		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
 		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
 		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, kernelStates: r.became, Pending: r.pending,
-		InvalidBy: r.invalid, CommKernels: r.comm, Residue: residueOf(r),
+		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Residue: residueOf(r),
 	}
 }
 
@@ -199,11 +174,15 @@ func residueOf(r *rankReport) residueStatus {
 	}
 }
 
+// newCoverageStatus is nil as long as no kernel has counted.
 func newCoverageStatus(r *coverage.Report) *coverageStatus {
 	all := r.All()
+	if all.Kernels == 0 {
+		return nil
+	}
 	c := &coverageStatus{Classified: map[string]float64{}, InStep: fraction(r.InStep.NS, all.NS), Labelled: fraction(r.Labelled.NS, r.InStep.NS),
 		Defaulted: []nameStatus{}, Unlabelled: []nameStatus{}}
-	for by, name := range coverage.ByNames {
+	for by, name := range span.ByNames {
 		c.Classified[name] = seconds(r.By[by].NS)
 	}
 	for _, n := range r.Defaulted {
@@ -251,8 +230,8 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// problems are what a person should look at.
-func problems(s *status) []string {
+// problems are what a person should look at; quiet are the runs without communication.
+func problems(s *status, quiet map[string]bool) []string {
 	list := []string{}
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	sessions := map[string]int{} // by run and rank
@@ -288,26 +267,8 @@ func problems(s *status) []string {
 			say("%s: CUPTI does not say how many records it dropped", name)
 		}
 	}
-	for _, run := range runsWithoutComm(s) {
-		say("run %s: several ranks, and no communication was ever seen: its kernels may have names that no rule knows", run)
+	for _, run := range slices.Sorted(maps.Keys(quiet)) {
+		say("run %s: several ranks, and no communication was ever seen: its kernels may have names that no rule knows", clean(run))
 	}
 	return list
-}
-
-// runsWithoutComm are the runs of more than one rank whose kernels all seemed to compute.
-func runsWithoutComm(s *status) []string {
-	ranks, comm := map[string]map[int64]bool{}, map[string]bool{}
-	for _, p := range s.Sessions {
-		for _, r := range p.Ranks {
-			if r.Kernels == 0 {
-				continue
-			}
-			if ranks[p.Run] == nil {
-				ranks[p.Run] = map[int64]bool{}
-			}
-			ranks[p.Run][r.Rank] = true
-			comm[p.Run] = comm[p.Run] || r.CommKernels > 0
-		}
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(ranks)), func(run string) bool { return len(ranks[run]) < 2 || comm[run] })
 }

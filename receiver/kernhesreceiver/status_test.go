@@ -18,23 +18,25 @@ import (
 // statusStory is two ranks of a run, of which the second has an engine that lies, and a third session that says it is the first.
 func statusStory(now time.Time) status {
 	at := uint64(now.UnixNano())
+	names := []coverage.Named{{Name: "<b>mystery</b>", Time: coverage.Time{NS: 2e9, Kernels: 4}}}
 	good := rankReport{
 		info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
 		rank: 0, nowNS: at - 1e9, firstNS: at - 10e9, lastNS: at - 3e9, watermarkNS: at - 2e9, lastStepNS: at - 4e9,
 		computeNS: 4e9, commNS: 1e9, idleNS: 3e9, kernels: 100, became: kernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, pending: 1,
-		complete: 5, readable: true, dropped: map[string]uint64{"hes_buffer": 0},
+		coverage: coverage.Report{Totals: coverage.Totals{
+			By:     [3]coverage.Time{{NS: 2e9, Kernels: 4}, {NS: 1e9, Kernels: 50}, {NS: 1e9, Kernels: 36}},
+			InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},
+		}, Defaulted: names},
+		complete: quietSteps, readable: true, dropped: map[string]uint64{"hes_buffer": 0},
 	}
 	bad := good
 	bad.info = map[string]string{"run": "r", "pid": "8", "mode": "software", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
+	bad.coverage = coverage.Report{}
 	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
 	bad.dropped = map[string]uint64{"hes_buffer": 12}
-	names := []coverage.Named{{Name: "<b>mystery</b>", Time: coverage.Time{NS: 2e9, Kernels: 4}}}
-	cover := coverage.Report{Totals: coverage.Totals{
-		By: [3]coverage.Time{{NS: 2e9}, {NS: 1e9}, {NS: 1e9}}, InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},
-	}, Defaulted: names}
-	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []statusSession{
+	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []liveSession{
 		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
-		{id: 1, connected: true, reports: []rankReport{good}, coverage: []coverage.Report{cover}},
+		{id: 1, connected: true, reports: []rankReport{good}},
 		{id: 3, connected: true, reports: []rankReport{good}},
 	})
 }
@@ -69,7 +71,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusOfNothing(t *testing.T) {
-	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []statusSession{{id: 1, connected: true, reports: []rankReport{{
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
 		info: map[string]string{"mode": "hes"}, unplaced: true, readable: true, firstNS: 5, watermarkNS: 3}}}})
 	assert.Empty(t, s.Problems)
 	assert.Nil(t, s.Sessions[0].Ranks[0].KernelAge)
@@ -97,22 +99,6 @@ func TestStatusOfAReceiver(t *testing.T) {
 	s = b.r.status(time.Now())
 	assert.Len(t, s.Sessions, 1)
 	assert.EqualValues(t, 1, s.Bye)
-}
-
-func TestRunsWithoutComm(t *testing.T) {
-	check := func(want int, comm uint64, kernels ...uint64) {
-		t.Helper()
-		var sessions []statusSession
-		for i, n := range kernels {
-			sessions = append(sessions, statusSession{reports: []rankReport{{info: map[string]string{"run": "r"}, rank: int64(i), kernels: n, comm: comm}}})
-		}
-		s := newStatus(time.Unix(1, 0), receiverReport{}, "", "", sessions)
-		assert.Len(t, runsWithoutComm(&s), want)
-	}
-	check(1, 0, 5, 5)
-	check(0, 1, 5, 5)
-	check(0, 0, 5)
-	check(0, 0, 5, 0) // the second has not begun
 }
 
 func TestServeStatus(t *testing.T) {

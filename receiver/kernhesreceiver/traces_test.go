@@ -382,7 +382,7 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 	spans := spansOf(t, b.sink.AllTraces())
 	m := pmetric.NewMetrics()
 	for _, r := range p.reports() {
-		appendRank(m, &r, "", "", time.Time{})
+		appendRank(m, &r, false, "", "", time.Time{})
 	}
 	found := 0
 	each(m, func(m pmetric.Metric) {

@@ -4,55 +4,42 @@ package coverage
 
 import "github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 
-// By is what gave a kernel its class.
-type By uint8
-
-// Classes come from these; the order is that of ByNames.
-const (
-	Default  By = 0 // nothing knew its name: it counts as compute
-	Rule     By = 1 // the name table
-	Manifest By = 2 // the engine's
-)
-
-// ByNames are the values of the label by.
-var ByNames = [...]string{"default", "rule", "manifest"}
-
 // A Position is one kernel of a shape.
 type Position struct {
 	Name     string // of the kernel
-	By       By
+	By       span.By
 	Labelled bool // it has a call
 }
 
-// A Plan is what Account.Step has to know of a shape, worked out once.
+// A Plan says which positions of a shape count alike. It is made once and does not change.
 type Plan struct {
-	marks []mark
-	names []string // of those that are defaulted or unlabelled
+	group  []uint32 // of each position
+	groups []group
 }
 
-// A mark says of a position by what it is classed, and which of the plan's names it has: -1 if it is of no interest.
-type mark struct {
-	name     int32
-	by       By
-	labelled bool
+// A group is positions that count alike. It has a name where that is of interest: of what is defaulted or unlabelled.
+type group struct {
+	Position
+	kernels uint64 // of one step
 }
 
-// NewPlan makes the plan of a shape's positions.
-func NewPlan(positions []Position) *Plan {
-	p := &Plan{marks: make([]mark, len(positions))}
-	index := map[string]int32{}
-	for i, pos := range positions {
-		m := mark{-1, pos.By, pos.Labelled}
-		if pos.By == Default || !pos.Labelled {
-			n, ok := index[pos.Name]
-			if !ok {
-				n = int32(len(p.names))
-				index[pos.Name] = n
-				p.names = append(p.names, pos.Name)
-			}
-			m.name = n
+// NewPlan makes the plan of a shape from its n positions.
+func NewPlan(n int, at func(i int) Position) *Plan {
+	p := &Plan{group: make([]uint32, n)}
+	index := map[Position]uint32{}
+	for i := range n {
+		pos := at(i)
+		if pos.By != span.ByDefault && pos.Labelled {
+			pos.Name = ""
 		}
-		p.marks[i] = m
+		g, ok := index[pos]
+		if !ok {
+			g = uint32(len(p.groups))
+			index[pos] = g
+			p.groups = append(p.groups, group{Position: pos})
+		}
+		p.group[i] = g
+		p.groups[g].kernels++
 	}
 	return p
 }
@@ -60,26 +47,32 @@ func NewPlan(positions []Position) *Plan {
 // A Time is kernels and their durations, which may overlap: so it is more than device time where they do.
 type Time struct{ NS, Kernels uint64 }
 
-func (t *Time) add(ns uint64) { t.NS += ns; t.Kernels++ }
-
 func (t *Time) join(o Time) { t.NS += o.NS; t.Kernels += o.Kernels }
 
 // An Account sums the kernels of one device. Whoever owns the device owns it.
+//
+//	a step: one addition a kernel ──▶ tallies ──a report, or too many──▶ totals and names
 type Account struct {
+	tallies    map[*Plan]*tally
 	totals     Totals
 	defaulted  top
 	unlabelled top
-	buffer     []work
 }
 
-// work is what one step adds to a name.
-type work struct{ defaulted, unlabelled Time }
+// A tally is the steps of one plan that are not in the totals yet.
+type tally struct {
+	steps uint64
+	ns    []uint64 // by group
+}
+
+// maxTallies bounds the tallies, and with them the plans that are kept alive.
+const maxTallies = 256
 
 // Totals are sums since the account began.
 type Totals struct {
-	By       [len(ByNames)]Time // all kernels
-	InStep   Time               // those of steps
-	Labelled Time               // those of steps that have a call
+	By       [len(span.ByNames)]Time // all kernels
+	InStep   Time                    // those of steps
+	Labelled Time                    // those of steps that have a call
 }
 
 // All is all kernels.
@@ -90,40 +83,67 @@ func (t *Totals) All() (all Time) {
 	return all
 }
 
-// Step takes the kernels of a step of the plan's shape.
+// Step takes the kernels of a step of the plan's shape, one for each position.
 func (a *Account) Step(p *Plan, spans []span.Span) {
-	if cap(a.buffer) < len(p.names) {
-		a.buffer = make([]work, len(p.names))
+	t := a.tallies[p]
+	if t == nil {
+		t = a.tally(p)
 	}
-	names := a.buffer[:len(p.names)]
-	clear(names)
-	for i, m := range p.marks[:min(len(p.marks), len(spans))] {
-		ns := spans[i].End() - spans[i].Start
-		a.totals.By[m.by].add(ns)
-		a.totals.InStep.add(ns)
-		if m.labelled {
-			a.totals.Labelled.add(ns)
-		}
-		if m.name < 0 {
+	t.steps++
+	ns, group := t.ns, p.group[:len(spans)]
+	for i, s := range spans {
+		ns[group[i]] += s.End() - s.Start
+	}
+}
+
+// tally begins the tally of a plan.
+func (a *Account) tally(p *Plan) *tally {
+	if len(a.tallies) >= maxTallies {
+		a.fold()
+		clear(a.tallies)
+	}
+	if a.tallies == nil {
+		a.tallies = map[*Plan]*tally{}
+	}
+	t := &tally{ns: make([]uint64, len(p.groups))}
+	a.tallies[p] = t
+	return t
+}
+
+// fold adds the tallies to the totals, and lets go of those of plans that had no step since the last time.
+func (a *Account) fold() {
+	for p, t := range a.tallies {
+		if t.steps == 0 {
+			delete(a.tallies, p)
 			continue
 		}
-		if m.by == Default {
-			names[m.name].defaulted.add(ns)
+		for i := range p.groups {
+			g := &p.groups[i]
+			a.add(g, Time{t.ns[i], t.steps * g.kernels})
 		}
-		if !m.labelled {
-			names[m.name].unlabelled.add(ns)
-		}
+		t.steps = 0
+		clear(t.ns)
 	}
-	for i := range names {
-		a.defaulted.add(p.names[i], names[i].defaulted)
-		a.unlabelled.add(p.names[i], names[i].unlabelled)
+}
+
+// add adds kernels of steps.
+func (a *Account) add(g *group, time Time) {
+	a.totals.By[g.By].join(time)
+	a.totals.InStep.join(time)
+	if g.By == span.ByDefault {
+		a.defaulted.add(g.Name, time)
+	}
+	if g.Labelled {
+		a.totals.Labelled.join(time)
+	} else {
+		a.unlabelled.add(g.Name, time)
 	}
 }
 
 // Outside takes a kernel of no step.
-func (a *Account) Outside(name string, by By, ns uint64) {
-	a.totals.By[by].add(ns)
-	if by == Default {
+func (a *Account) Outside(name string, by span.By, ns uint64) {
+	a.totals.By[by].join(Time{ns, 1})
+	if by == span.ByDefault {
 		a.defaulted.add(name, Time{ns, 1})
 	}
 }
@@ -137,5 +157,6 @@ type Report struct {
 
 // Report copies the sums, and of the names those that took the most time.
 func (a *Account) Report(names int) Report {
+	a.fold()
 	return Report{a.totals, a.defaulted.most(names), a.unlabelled.most(names)}
 }

@@ -10,9 +10,11 @@ import (
 )
 
 func TestAccount(t *testing.T) {
-	plan := NewPlan([]Position{
-		{"nccl", Rule, true}, {"mystery", Default, true}, {"moe", Manifest, true}, {"mystery", Default, false}, {"nccl", Rule, false},
-	})
+	positions := []Position{
+		{"nccl", span.ByRule, true}, {"mystery", span.ByDefault, true}, {"moe", span.ByManifest, true},
+		{"mystery", span.ByDefault, false}, {"nccl", span.ByRule, false},
+	}
+	plan := planOf(positions)
 	var spans []span.Span
 	for i, ns := range []uint64{1, 20, 300, 4000, 50000} {
 		at := uint64(1e9 * (i + 1))
@@ -20,9 +22,10 @@ func TestAccount(t *testing.T) {
 	}
 	var a Account
 	a.Step(plan, spans)
-	a.Step(plan, spans[:2]) // a step that lacks kernels
-	a.Outside("stray", Default, 7)
-	a.Outside("nccl", Rule, 8)
+	a.Step(planOf(positions[:2]), spans[:2]) // a step that lacks kernels
+	a.Outside("stray", span.ByDefault, 7)
+	a.Outside("nccl", span.ByRule, 8)
+	a.Report(0)
 	got := a.Report(2)
 	want := Report{
 		Totals: Totals{
@@ -38,6 +41,26 @@ func TestAccount(t *testing.T) {
 	}
 	if all := got.All(); all != (Time{54321 + 21 + 15, 9}) {
 		t.Errorf("all is %+v", all)
+	}
+}
+
+func planOf(positions []Position) *Plan {
+	return NewPlan(len(positions), func(i int) Position { return positions[i] })
+}
+
+// However many shapes there are, no kernel is lost, and those that no step has had of late are let go of.
+func TestTalliesAreBounded(t *testing.T) {
+	var a Account
+	s := []span.Span{span.Make(10, 13, span.Compute)}
+	for range 10 * maxTallies {
+		a.Step(planOf([]Position{{"k", span.ByRule, true}}), s)
+		if len(a.tallies) > maxTallies {
+			t.Fatalf("%d tallies", len(a.tallies))
+		}
+	}
+	a.Report(0)
+	if got := a.Report(0).InStep; got != (Time{30 * maxTallies, 10 * maxTallies}) || len(a.tallies) != 0 {
+		t.Errorf("%+v, and %d tallies are left", got, len(a.tallies))
 	}
 }
 
@@ -68,10 +91,10 @@ func BenchmarkStep(b *testing.B) {
 	positions := make([]Position, 600)
 	spans := make([]span.Span, 600)
 	for i := range positions {
-		positions[i] = Position{fmt.Sprint("kernel", i%30), By(i % 2), i%3 > 0}
+		positions[i] = Position{fmt.Sprint("kernel", i%30), span.By(i % 2), i%3 > 0}
 		spans[i] = span.Make(uint64(i*1000+1), uint64(i*1000+900), span.Compute)
 	}
-	plan := NewPlan(positions)
+	plan := planOf(positions)
 	var a Account
 	for b.Loop() {
 		a.Step(plan, spans)

@@ -60,11 +60,14 @@ type Joiner struct {
 	Counts  Counts
 	Refused Refused
 
-	classify func(name string) (class span.Class, fused bool)
+	classify func(name string) (class span.Class, fused, ruled bool)
 	class    func(call, id uint32, name *Name) span.Class
+	rules    uint32 // changes when classify does
+	classes  uint32 // changes when class may say something else
 	limits   Limits
 	names    map[uint32]*Name
-	text     int // bytes in names
+	text     int  // bytes in names
+	unknown  Name // stands for kernel names that the shim could not give
 	graphs   map[uint32]*Graph
 
 	nodes     int // in graphs
@@ -85,9 +88,9 @@ type Joiner struct {
 
 // New returns a Joiner that classes kernel names by classify. What a kernel with a name, by its string id, counts as in
 // a call is asked of class.
-func New(limits Limits, classify func(name string) (class span.Class, fused bool), class func(call, id uint32, name *Name) span.Class) *Joiner {
+func New(limits Limits, classify func(name string) (class span.Class, fused, ruled bool), class func(call, id uint32, name *Name) span.Class) *Joiner {
 	return &Joiner{
-		classify: classify, class: class, limits: limits,
+		classify: classify, class: class, rules: 1, classes: 1, limits: limits,
 		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{},
 	}
 }
@@ -211,7 +214,7 @@ func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
 		}
 		o.Taken++
 		o.Static = k.Static()
-		o.Name = j.Name(k.Name())
+		o.Name = j.Kernel(k.Name())
 		to.Add(span.Make(start, end, j.class(call, k.Name(), o.Name)), ref)
 		j.saw(start, end, r.Launch)
 	}
@@ -257,7 +260,7 @@ func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
 			n := &g.Nodes[p]
 			if s := k.Static(); s != n.Static {
 				n.Static = s
-				n.Class = j.class(n.Label, k.Name(), j.Name(k.Name()))
+				n.Class = j.class(n.Label, k.Name(), j.Kernel(k.Name()))
 				g.Version++
 			}
 			class = n.Class
@@ -276,6 +279,9 @@ func (j *Joiner) replayed(l *Launch, id uint32) *Graph {
 	g := j.graphs[id]
 	if g == nil {
 		g = j.graph(id, true)
+	}
+	if g.classes != j.classes {
+		j.reclass(g)
 	}
 	if l.graph == nil {
 		l.graph = g

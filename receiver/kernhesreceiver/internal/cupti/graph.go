@@ -29,6 +29,7 @@ type Graph struct {
 	kernels   int               // nodes that give a kernel
 	guessed   bool              // kernels came from nodes not captured in a launch: the count says nothing
 	forgotten bool
+	classes   uint32 // the Joiner's when its nodes were classed
 }
 
 // Kernels is how many kernels a replay gives.
@@ -42,12 +43,13 @@ func (g *Graph) Node(position uint32) *Node {
 	return &g.Nodes[position]
 }
 
-// Class has the classes of the nodes asked for anew.
-func (j *Joiner) Class(g *Graph) {
+// reclass asks anew for the classes of a graph's nodes.
+func (j *Joiner) reclass(g *Graph) {
+	g.classes = j.classes
 	for i := range g.Nodes {
 		if n := &g.Nodes[i]; n.Static != (wire.Static{}) {
 			id := n.Static.Name()
-			n.Class = j.class(n.Label, id, j.Name(id))
+			n.Class = j.class(n.Label, id, j.Kernel(id))
 		}
 	}
 }
@@ -85,6 +87,7 @@ func (g *Graph) set(n *Node, label uint32, kernel bool) {
 	if n.Label != label {
 		n.Label = label
 		g.Version++
+		g.classes = 0
 	}
 }
 

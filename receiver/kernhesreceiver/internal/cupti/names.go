@@ -7,13 +7,14 @@ import (
 
 // A Name is a string of the session: a kernel's name with its class, or a range's text.
 type Name struct {
-	Text  string
+	Text string
+
+	// Of a kernel's name, by the rules of the table; see Kernel.
 	Class span.Class
 	Fused bool // communicates and computes
+	Ruled bool // a rule fits
+	rules uint32
 }
-
-// unknown stands for kernel names that the shim could not give.
-var unknown = &Name{}
 
 // Strings takes a STRINGS body. Ids are given once, so a second text for one is ignored.
 func (j *Joiner) Strings(body []byte) error {
@@ -26,16 +27,37 @@ func (j *Joiner) Strings(body []byte) error {
 			return
 		}
 		j.text += len(text)
-		s := wire.Text(text)
-		class, fused := j.classify(s)
-		j.names[id] = &Name{s, class, fused}
+		j.names[id] = &Name{Text: wire.Text(text)}
 	})
 }
 
-// Name is the kernel name of an id: empty where it is not known.
-func (j *Joiner) Name(id uint32) *Name {
+// Text is the text of an id: empty where it is not known.
+func (j *Joiner) Text(id uint32) string {
 	if n, ok := j.names[id]; ok {
-		return n
+		return n.Text
 	}
-	return unknown
+	return ""
 }
+
+// Kernel is the kernel name of an id, classed by the present rules: empty where the shim could not give it.
+func (j *Joiner) Kernel(id uint32) *Name {
+	n, ok := j.names[id]
+	if !ok {
+		n = &j.unknown
+	}
+	if n.rules != j.rules {
+		n.rules = j.rules
+		n.Class, n.Fused, n.Ruled = j.classify(n.Text)
+	}
+	return n
+}
+
+// Classify has kernel names classed by classify from now on.
+func (j *Joiner) Classify(classify func(name string) (class span.Class, fused, ruled bool)) {
+	j.classify = classify
+	j.rules++
+	j.Reclass()
+}
+
+// Reclass has the classes of graphs' nodes asked for anew, each graph's when it is replayed next.
+func (j *Joiner) Reclass() { j.classes++ }

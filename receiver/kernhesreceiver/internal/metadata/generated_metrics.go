@@ -66,10 +66,13 @@ const (
 
 // The metrics.
 var (
+	KernClassifiedSecondsTotal           = &Metric{"kern_classified_seconds_total", "Time of kernels, in steps that are final or outside any, by what gave them their class: the engine's manifest, a rule of the name table, or nothing, so that they count as compute. Kernels that overlap count each.", "s", Sum, true, []string{"rank", "by"}}
+	KernCommUnseen                       = &Metric{"kern_comm_unseen", "1 if several ranks of the run have steps and none was ever seen to communicate, as when its kernels have names that no rule knows; else 0.", "1", Gauge, false, []string{"rank"}}
 	KernCopiesTotal                      = &Metric{"kern_copies_total", "Copy and memset records.", "{copy}", Sum, false, []string{"rank", "copy"}}
 	KernDeviceCopySecondsTotal           = &Metric{"kern_device_copy_seconds_total", "What copies and memsets add to the union of all kernels; idle less this is the bubble.", "s", Sum, true, []string{"rank"}}
 	KernDeviceOverlappedCommSecondsTotal = &Metric{"kern_device_overlapped_comm_seconds_total", "Communication hidden under compute.", "s", Sum, true, []string{"rank"}}
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
+	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsInvalidTotal              = &Metric{"kern_kernels_invalid_total", "Kernel records whose timestamps cannot be believed, by reason; they are the invalid ones of kern_kernels_total.", "{kernel}", Sum, false, []string{"rank", "reason"}}
 	KernKernelsLabelledTotal             = &Metric{"kern_kernels_labelled_total", "Kernel records of steps that have a call; with kern_kernels_total{state=\"in_step\"} the labelled fraction.", "{kernel}", Sum, false, []string{"rank"}}
@@ -78,6 +81,7 @@ var (
 	KernKernelsReceivedTotal             = &Metric{"kern_kernels_received_total", "Kernel records that arrived.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsResidue                   = &Metric{"kern_kernels_residue", "Kernel records received less all that became of them and the pending ones; anything but 0 is a fault of the receiver.", "{kernel}", Gauge, false, []string{"rank"}}
 	KernKernelsTotal                     = &Metric{"kern_kernels_total", "Kernel records by what became of them.", "{kernel}", Sum, false, []string{"rank", "state"}}
+	KernLabelledSecondsTotal             = &Metric{"kern_labelled_seconds_total", "The part of kern_in_step_seconds_total whose kernels have a call: over that, the labelled fraction.", "s", Sum, true, []string{"rank"}}
 	KernLastStepAgeSeconds               = &Metric{"kern_last_step_age_seconds", "Time from the end of the last closed step to the engine's last heartbeat.", "s", Gauge, true, []string{"rank"}}
 	KernLaunchesCapturedTotal            = &Metric{"kern_launches_captured_total", "Launches that went into a graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesTotal                    = &Metric{"kern_launches_total", "Kernel and graph launches, captured ones included.", "{launch}", Sum, false, []string{"rank"}}
@@ -120,10 +124,13 @@ var (
 
 // Metrics is all of them, by name.
 var Metrics = []*Metric{
+	KernClassifiedSecondsTotal,
+	KernCommUnseen,
 	KernCopiesTotal,
 	KernDeviceCopySecondsTotal,
 	KernDeviceOverlappedCommSecondsTotal,
 	KernDeviceSecondsTotal,
+	KernInStepSecondsTotal,
 	KernKernelsCommTotal,
 	KernKernelsInvalidTotal,
 	KernKernelsLabelledTotal,
@@ -132,6 +139,7 @@ var Metrics = []*Metric{
 	KernKernelsReceivedTotal,
 	KernKernelsResidue,
 	KernKernelsTotal,
+	KernLabelledSecondsTotal,
 	KernLastStepAgeSeconds,
 	KernLaunchesCapturedTotal,
 	KernLaunchesTotal,

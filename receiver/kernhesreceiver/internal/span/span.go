@@ -19,6 +19,19 @@ const (
 
 func (c Class) String() string { return [...]string{"compute", "comm", "copy", "spin"}[c&3] }
 
+// By is what gave a kernel its class.
+type By uint8
+
+// Classes come from these, in the order of ByNames.
+const (
+	ByDefault  By = 0 // nothing knew its name: it counts as compute
+	ByRule     By = 1 // the table of names
+	ByManifest By = 2 // the engine's
+)
+
+// ByNames are the values of the label by.
+var ByNames = [...]string{"default", "rule", "manifest"}
+
 // A Span is one record's time on the device. Times are unix ns below 2^62, which lasts until 2116:
 // so the class lies in the low bits of the end, and a span is 16 bytes.
 type Span struct{ Start, end uint64 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
@@ -17,6 +18,7 @@ type Position struct {
 	Op     string // that the call calls, by the manifest; empty: not known
 	Name   string // as CUPTI gave it; empty: not known
 	Class  span.Class
+	By     span.By     // what gave it that
 	Fused  bool        // communicates and computes
 	Static wire.Static // stream, grid, block
 	Launch uint32      // ordinal of its launch in the step
@@ -28,6 +30,14 @@ type Position struct {
 type Shape struct {
 	Hash      uint64 // of all positions; the same for the same content everywhere
 	Positions []Position
+	Cover     *coverage.Plan // how they count for coverage
+}
+
+func newShape(positions []Position) *Shape {
+	return &Shape{hash(positions), positions, coverage.NewPlan(len(positions), func(i int) coverage.Position {
+		p := &positions[i]
+		return coverage.Position{Name: p.Name, By: p.By, Labelled: p.Call != ""}
+	})}
 }
 
 // averageShape is how many bytes a shape of a Table may have on average: 128 kernels. Most steps have more, but few shapes are many:
@@ -48,7 +58,7 @@ func NewTable(limit int) *Table { return &Table{limit: limit, shapes: map[uint64
 
 // intern returns the shape of positions, which it keeps; when there is no room the oldest shapes go, and how many is returned.
 func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
-	s := &Shape{hash(positions), positions}
+	s := newShape(positions)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.shapes[s.Hash]; old != nil {
@@ -79,7 +89,7 @@ func hash(positions []Position) uint64 {
 		_, _ = h.WriteString(p.Name)
 		_, _ = h.WriteString("\x00")
 		_, _ = h.WriteString(p.Op)
-		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.Class)<<8|fused(p))
+		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.By)<<12|uint64(p.Class)<<8|fused(p))
 		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
 		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
 		binary.LittleEndian.PutUint64(b[24:], uint64(p.Launch)<<32|uint64(p.Node))
@@ -184,23 +194,20 @@ func (s *Step) recount() {
 	}
 }
 
-// Reshape has what steps are made of judged anew.
-func (a *Assembler) Reshape() { clear(a.recipes.known) }
-
-// Graphs are the graphs that the step replays.
-func (s *Step) Graphs(yield func(*cupti.Graph) bool) {
-	for i := range s.parts {
-		if g := s.parts[i].graph; g != nil && !yield(g) {
-			return
-		}
-	}
+// Reshape has what steps are made of judged anew: classes have changed. Kernels of steps that are open may have come before.
+func (a *Assembler) Reshape() {
+	clear(a.recipes.known)
+	a.fresh = a.number + 1
 }
+
+// stale reports whether kernels of a step may have classes that have changed since they came.
+func (a *Assembler) stale(s *Step) bool { return s.Number < a.fresh }
 
 // positions works out what each kernel of a step is, with the labels of their calls.
 func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
 	positions = make([]Position, len(s.Refs))
 	calls = make([]uint32, len(s.Refs))
-	at := 0
+	at, stale := 0, a.stale(s)
 	for i, ref := range s.Refs {
 		for s.parts[at].ordinal != uint32(ref>>32) {
 			at++
@@ -213,8 +220,15 @@ func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
 				pos.Static, pos.Node, label = n.Static, n.Low(), n.Label
 			}
 		}
-		name := a.names(pos.Static.Name())
+		id := pos.Static.Name()
+		name := a.names(id)
 		pos.Name, pos.Fused = name.Text, name.Fused
+		if stale {
+			pos.Class = a.class(label, id, name)
+		}
+		if name.Ruled {
+			pos.By = span.ByRule
+		}
 		pos.Call = a.calls(label)
 		positions[i], calls[i] = pos, label
 	}

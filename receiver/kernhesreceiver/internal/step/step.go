@@ -106,6 +106,8 @@ type Assembler struct {
 	table   *Table
 	judge   func(program string, positions []Position, calls []uint32) (changed bool)
 	names   func(id uint32) *cupti.Name
+	class   func(call, id uint32, name *cupti.Name) span.Class
+	fresh   int64 // number of the first step that began after classes changed
 	calls   func(label uint32) string
 	recipes recipes
 
@@ -121,11 +123,12 @@ type Assembler struct {
 const maxSizes = 1024
 
 // NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
-// ids and call labels stand for. judge may say more of the kernels of a new shape than their names do.
-func NewAssembler(table *Table, names func(uint32) *cupti.Name, calls func(uint32) string,
+// ids and call labels stand for, class what a kernel with a name counts as in a call. judge may say more of the kernels
+// of a new shape than their names do.
+func NewAssembler(table *Table, names func(uint32) *cupti.Name, class func(call, id uint32, name *cupti.Name) span.Class, calls func(uint32) string,
 	judge func(program string, positions []Position, calls []uint32) (changed bool)) *Assembler {
 	return &Assembler{
-		table: table, names: names, calls: calls, judge: judge, recipes: recipes{known: map[uint64]known{}},
+		table: table, names: names, class: class, calls: calls, judge: judge, recipes: recipes{known: map[uint64]known{}},
 		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
 }
@@ -259,7 +262,7 @@ func (a *Assembler) Finish(s *Step) {
 	}
 	positions, calls := a.positions(s)
 	a.judge(s.Program, positions, calls)
-	s.Shape = &Shape{hash(positions), positions}
+	s.Shape = &Shape{Hash: hash(positions), Positions: positions}
 }
 
 // Held is the first frame that an open step rests on; false if none is open.
@@ -427,7 +430,7 @@ func (a *Assembler) finish(s *Step) {
 	}
 	k := a.shape(s)
 	s.Shape = k.Shape
-	if k.judged {
+	if k.judged || a.stale(s) {
 		s.recount()
 	}
 

@@ -1,0 +1,188 @@
+package kernhesreceiver
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/kernhes/kernhes/internal/wire"
+)
+
+// A followed process is one whose user writes to a file that the configuration names.
+type followed struct {
+	*script
+	logs *observer.ObservedLogs
+	path string
+	log  *zap.Logger
+}
+
+// follow begins a session whose setting names a file with a text.
+func follow(t *testing.T, setting func(*Config) *string, text string) followed {
+	core, logs := observer.New(zap.InfoLevel)
+	f := followed{script: newScript(t), logs: logs, path: filepath.Join(t.TempDir(), "file"), log: zap.New(core)}
+	cfg := createDefaultConfig().(*Config)
+	cfg.Dump = "kept"
+	*setting(cfg) = f.path
+	require.NoError(t, os.WriteFile(f.path, []byte(text), 0o600))
+	said, err := openSaid(cfg)
+	require.NoError(t, err)
+	f.p = newEngines(f.log, cfg, false, nil, said)(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	return f
+}
+
+// writes has the user write a text, and the receiver look at it.
+func (f followed) writes(text string) {
+	f.t.Helper()
+	require.NoError(f.t, os.WriteFile(f.path, []byte(text), 0o600))
+	f.p.set.said.poll(f.log)
+}
+
+// graphOfOurs captures a graph of a kernel named 1 for 10 µs and one named 2 for 30 µs; replay is a step of it.
+func (s *script) graphOfOurs() {
+	s.push(1, "a call")
+	s.node(2, 5<<32)
+	s.node(3, 5<<32|1)
+	s.pop(4)
+	s.clone(5, 5<<32, 6<<32)
+	s.clone(5, 5<<32|1, 6<<32|1)
+}
+
+func (s *script) replay(at uint64, c uint32) {
+	s.push(at, "step:decode")
+	s.graphLaunch(at+1, c)
+	s.pop(at + 2)
+	s.ranNodeNamed(c, 6<<32, 1, at+10, at+20)
+	s.ranNodeNamed(c, 6<<32|1, 2, at+20, at+50)
+}
+
+func (s *script) eager(at uint64, c uint32) {
+	s.launch(at, c)
+	s.ranNamed(c, 1, at+10, at+20)
+}
+
+func TestRunningSessionsFollowTheClassTable(t *testing.T) {
+	f := follow(t, func(cfg *Config) *string { return &cfg.ClassTable }, "comm\tpath\t^nothing$\n")
+	f.strings("ours", "theirs")
+	f.graphOfOurs()
+	comm := func(want uint64) {
+		t.Helper()
+		require.Equal(t, want*1000, f.lines[len(f.lines)-1].CommNS)
+		require.Equal(t, 40_000-want*1000, f.lines[len(f.lines)-1].ComputeNS)
+	}
+	f.replay(1000, 1)
+	f.flushed(2000)
+	comm(0)
+	require.Zero(t, f.report().comm)
+
+	// A step is open while the user writes: it goes by what is said when it closes.
+	f.replay(3000, 2)
+	f.push(3500, "step:decode")
+	f.graphLaunch(3501, 3)
+	f.ranNodeNamed(3, 6<<32, 1, 3510, 3520)
+	f.writes("# version: mine\ncomm\tpath\t^ours$\n")
+	f.flushed(3600)
+	comm(10)
+	f.ranNodeNamed(3, 6<<32|1, 2, 3520, 3550)
+	f.pop(3560)
+	f.flushed(3700)
+	comm(10)
+	require.Zero(t, f.report().comm, "records that came before were not looked at")
+	f.replay(4000, 4)
+	f.eager(4100, 5)
+	f.flushed(5000)
+	comm(10)
+	r := f.report()
+	require.EqualValues(t, 2, r.comm, "of the graph that was known, and of a new launch")
+	require.EqualValues(t, 40_000, r.commNS, "three steps and a kernel of none")
+	require.EqualValues(t, 40_000, r.coverage.By[1].NS)
+	require.Equal(t, "mine+"+shipped.rules.Version, f.p.set.said.now().rules.Version)
+
+	// A broken table is refused, once, with the place and the reason.
+	for range 3 {
+		f.writes("comm\tpath\t^theirs$\nbroken\n")
+	}
+	refused := f.logs.FilterMessage("class_table is refused, the last good one stays").All()
+	require.Len(t, refused, 1)
+	require.Contains(t, refused[0].ContextMap()["error"], f.path+": rule in line 2: 1 columns")
+	f.replay(6000, 6)
+	f.flushed(7000)
+	comm(10)
+
+	f.writes("comm\tpath\t^theirs$\n")
+	f.replay(8000, 7)
+	f.flushed(9000)
+	f.replay(10_000, 8)
+	f.flushed(11_000)
+	comm(30)
+	before := f.report().commNS
+	f.replay(12_000, 9)
+	f.flushed(13_000)
+	comm(30)
+	require.EqualValues(t, 30_000, f.report().commNS-before, "device time knows it too")
+	require.Len(t, f.logs.FilterMessageSnippet("class_table has changed").All(), 2)
+}
+
+// manifestOf is a manifest in which a call only communicates.
+func manifestOf(call string) string {
+	return `{"kernhes_manifest": 1, "calls": [{"label": "` + call + `", "op": "exchange", "class": "comm"}]}`
+}
+
+func TestRunningSessionsFollowTheManifest(t *testing.T) {
+	f := follow(t, func(cfg *Config) *string { return &cfg.Manifest }, manifestOf("another call"))
+	f.strings("ours", "theirs")
+	f.graphOfOurs()
+	step := func(at uint64, c uint32, comm uint64) {
+		t.Helper()
+		f.replay(at, c)
+		f.flushed(at + 500)
+		require.Equal(t, comm*1000, f.lines[len(f.lines)-1].CommNS)
+	}
+	first := f.p.info["engine_version"]
+	step(1000, 1, 0)
+	f.writes(manifestOf("a call"))
+	step(2000, 2, 40)
+	step(3000, 3, 40)
+	require.EqualValues(t, 80_000, f.report().commNS)
+	require.EqualValues(t, 80_000, f.report().coverage.By[2].NS)
+	require.NotEqual(t, first, f.p.info["engine_version"], "its hash is the version")
+	f.writes(`{"kernhes_manifest": 1, "calls": [{}]}`)
+	step(4000, 4, 40)
+	require.Len(t, f.logs.FilterMessage("manifest is refused, the last good one stays").All(), 1)
+	f.writes(manifestOf("another call"))
+	step(5000, 5, 0)
+	step(6000, 6, 0)
+	require.EqualValues(t, 120_000, f.report().commNS)
+	require.Equal(t, first, f.p.info["engine_version"])
+
+	f.frame(wire.KindManifest, []byte(manifestOf("a call")))
+	step(7000, 7, 40)
+	f.writes(manifestOf("a third call"))
+	step(8000, 8, 40) // the engine's own stays
+	step(9000, 9, 40)
+}
+
+// What is learned from one graph is known of another that has the same kernels in the same call.
+func TestGraphsShareWhatIsLearned(t *testing.T) {
+	f := follow(t, func(cfg *Config) *string { return &cfg.Manifest }, manifestOf("a call"))
+	f.strings("ours", "theirs")
+	f.graphOfOurs()
+	f.clone(6, 5<<32, 7<<32)
+	other := func(at uint64, c uint32) {
+		f.push(at, "step:decode")
+		f.graphLaunch(at+1, c)
+		f.pop(at + 2)
+		f.ranNodeNamed(c, 7<<32, 1, at+10, at+20)
+	}
+	f.replay(1000, 1)
+	other(1100, 2) // before anything is learned
+	f.flushed(2000)
+	before := f.report().comm
+	require.Zero(t, before)
+	other(3000, 3)
+	f.flushed(4000)
+	require.EqualValues(t, 1, f.report().comm)
+}
