@@ -18,6 +18,9 @@ func TestPrint(t *testing.T) {
 	check(Builtin(), "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)\r\nmega_moe_e64_r2\nnvjet_x\nMemset (Device)\nhold", "comm fused compute memcpy spin ")
 	check(Builtin(), "", "")
 	check(Builtin(), "\n\n", "compute compute ")
+	check(Builtin(), "\xff\xfe\x00\x1b[2J\n_Z\n_ZN99999999999999999999x\n"+strings.Repeat("<", 5000)+"\n\u202encclDevKernel_Generic\nncclDevKernel_Generic\x00\n \t",
+		"compute compute compute compute compute comm compute ")
+	check(Builtin(), "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EEEvPNS_8RankDataE\n_ZN4vllm26cross_device_reduce_1stageI\xff\n", "comm comm ")
 	check(Builtin(), strings.Repeat("x", 3<<20)+"\nncclDevKernel_Generic\n", "compute comm ")
 
 	mine, err := Builtin().Over("# version: mine\ncomm\tpath\t^ours_")
