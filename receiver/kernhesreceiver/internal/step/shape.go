@@ -123,11 +123,16 @@ type recipes struct {
 	b     []byte
 }
 
+// forget lets go of all shapes.
+func (r *recipes) forget() {
+	clear(r.known)
+	r.bytes = 0
+}
+
 // keep remembers a shape, and forgets all others when there is no room: what repeats is soon there again.
 func (r *recipes) keep(key uint64, k known, limit int) {
 	if len(r.known) >= limit || r.bytes+k.size() > averageShape*limit {
-		clear(r.known)
-		r.bytes = 0
+		r.forget()
 	}
 	r.known[key] = k
 	r.bytes += k.size()
@@ -196,7 +201,7 @@ func (s *Step) recount() {
 
 // Reshape has what steps are made of judged anew: classes have changed. Kernels of steps that are open may have come before.
 func (a *Assembler) Reshape() {
-	clear(a.recipes.known)
+	a.recipes.forget()
 	a.fresh = a.number + 1
 }
 
