@@ -21,6 +21,8 @@ struct setting {
 static const struct setting settings[ENV_COUNT] = {
     [ENV_ENDPOINT] = {"KERNHES_ENDPOINT", "unix:///run/kernhes/kernhes.sock", NULL, 0, 0,
                       "where the collector listens: `unix:///path` or `tcp://host:port`"},
+    [ENV_TOKEN] = {"KERNHES_TOKEN", "", NULL, 0, 0,
+                   "bearer token for a collector that asks for one (`auth`); sent as it is, said nowhere else"},
     [ENV_HES] = {"KERNHES_HES", "auto", "auto|on|off", 0, 0,
                  "the Hardware Event System of Blackwell GPUs; auto: only with CUPTI newer than 13.4"},
     [ENV_SOFTWARE] = {"KERNHES_SOFTWARE", "off", "on|off", 0, 0,

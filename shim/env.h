@@ -6,6 +6,7 @@
 
 enum env_name {
   ENV_ENDPOINT,
+  ENV_TOKEN,
   ENV_HES,
   ENV_SOFTWARE,
   ENV_RUN,

@@ -138,6 +138,7 @@ void identity_pairs(struct bytes *pairs) {
   put(pairs, "visible_devices", "%s", first_of(visible));
   put(pairs, "shim_version", IDENTITY_SHIM_VERSION);
   put_devices(pairs);
+  put(pairs, "token", "%s", env_text(ENV_TOKEN)); // only HELLO carries these pairs
 }
 
 void identity_mode(struct bytes *pairs, const struct mode_state *mode) {

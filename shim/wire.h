@@ -99,6 +99,7 @@
 #define KW_REFUSED_VERSION 1u
 #define KW_REFUSED_LIMIT 2u
 #define KW_REFUSED_PROTOCOL 3u
+#define KW_REFUSED_AUTH 4u
 
 #define KW_LAYOUT __attribute__((packed, aligned(8)))
 

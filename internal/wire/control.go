@@ -11,6 +11,12 @@ const (
 	MaxValue = 4096
 )
 
+// KeyToken is the key of the token that a collector may ask for; it is HELLO's alone.
+const KeyToken = "token"
+
+// MaxHello is the longest body of a HELLO, in bytes.
+const MaxHello = 24 + MaxPairs*(8+MaxKey+MaxValue)
+
 // A Hello opens a session.
 type Hello struct {
 	Version uint16
@@ -245,6 +251,7 @@ const (
 	RefusedVersion  = 1
 	RefusedLimit    = 2
 	RefusedProtocol = 3
+	RefusedAuth     = 4
 )
 
 // AppendRefused appends a REFUSED frame; the text is for a person who reads the shim's log.

@@ -79,13 +79,17 @@ func (f Frame) Pinned() bool { return f.Flags&FlagPinned != 0 }
 // A Reader reads frames from a connection into one buffer, which it uses again.
 type Reader struct {
 	r    io.Reader
+	most uint32 // bytes of a body
 	head header
 	body []byte
 	at   int64
 }
 
 // NewReader returns a Reader of r. It does not buffer: a frame is two reads, and bodies are large.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+func NewReader(r io.Reader) *Reader { return &Reader{r: r, most: MaxBody} }
+
+// Limit has bodies of more than so many bytes refused from now on, at most MaxBody.
+func (r *Reader) Limit(bytes int) { r.most = uint32(min(bytes, MaxBody)) }
 
 // Bytes is how many bytes of whole frames have been read.
 func (r *Reader) Bytes() int64 { return r.at }
@@ -100,9 +104,9 @@ func (r *Reader) Next() (Frame, error) {
 		return Frame{}, fmt.Errorf("frame header at byte %d: %w", r.at, err)
 	}
 	n := r.head.length()
-	if n > MaxBody {
+	if n > r.most {
 		return Frame{}, fmt.Errorf("frame of kind %d at byte %d: body of %d bytes, at most %d: %w",
-			r.head.kind(), r.at, n, MaxBody, ErrBadFrame)
+			r.head.kind(), r.at, n, r.most, ErrBadFrame)
 	}
 	// Grown as bytes come, so that a length alone cannot take 16 MiB for a connection that sends nothing.
 	r.body = r.body[:0]

@@ -218,7 +218,7 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_STAT_CONNECTS": StatConnects, "KW_STAT_FLUSHES": StatFlushes, "KW_STAT_FLUSH_NS": StatFlushTime,
 		"KW_STAT_SLOW_FLUSHES": StatSlowFlushes, "KW_STAT_TEXTS_CUT": StatTextsCut, "KW_STAT_PINNED_DROPPED": StatPinnedDropped,
 		"KW_STAT_BUFFER_REQUESTS": StatBufferRequests,
-		"KW_REFUSED_VERSION":      RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol,
+		"KW_REFUSED_VERSION":      RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol, "KW_REFUSED_AUTH": RefusedAuth,
 	} {
 		if k, ok := v.(Kind); ok {
 			v = uint16(k)
@@ -263,7 +263,13 @@ func TestBadBytesSayWhereAndWhy(t *testing.T) {
 	le.PutUint32(huge, MaxBody+1)
 	_, err := NewReader(bytes.NewReader(huge)).Next()
 	require.ErrorIs(t, err, ErrBadFrame)
-	require.ErrorContains(t, err, "frame of kind 5 at byte 0: body of 16777217 bytes")
+	require.ErrorContains(t, err, "frame of kind 5 at byte 0: body of 16777217 bytes, at most 16777216")
+
+	r := NewReader(bytes.NewReader(AppendFrame(nil, KindHello, 0, 0, make([]byte, 9))))
+	r.Limit(8)
+	_, err = r.Next()
+	require.ErrorIs(t, err, ErrBadFrame)
+	require.ErrorContains(t, err, "body of 9 bytes, at most 8")
 }
 
 func TestTruncatedStreams(t *testing.T) {

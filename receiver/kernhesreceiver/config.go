@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configauth"
 	"go.opentelemetry.io/collector/config/confignet"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/config/configtls"
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -42,6 +45,18 @@ type Config struct {
 
 	// HandshakeTimeout closes a connection that has not said HELLO by then. Default: 10s.
 	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
+
+	// SilenceTimeout closes a connection on which no whole frame came for so long (a shim that is well sends some each second), or on
+	// which nothing of ours was read. The engine may come back. Default: 1m.
+	SilenceTimeout time.Duration `mapstructure:"silence_timeout"`
+
+	// TLS says that engines speak TLS, and with which certificate: the collector's usual settings (cert_file, key_file,
+	// client_ca_file, …). TCP that other hosts can reach needs it. Default: none.
+	TLS configoptional.Optional[configtls.ServerConfig] `mapstructure:"tls"`
+
+	// Auth names the extension that says whether an engine's KERNHES_TOKEN will do, as `authenticator: bearertokenauth`. Default:
+	// none, all engines are heard.
+	Auth configoptional.Optional[configauth.Config] `mapstructure:"auth"`
 
 	// Patterns say which range texts are steps; the first that matches wins. Default: step:PROGRAM k=v,… in the default domain.
 	Patterns []PatternConfig `mapstructure:"patterns"`
@@ -170,6 +185,7 @@ func createDefaultConfig() component.Config {
 		StepTimeout:        10 * time.Second,
 		ReconnectTimeout:   10 * time.Second,
 		HandshakeTimeout:   10 * time.Second,
+		SilenceTimeout:     time.Minute,
 		CallDomains:        []string{""},
 		BatchEdges: []int64{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512,
 			1024, 2048, 4096, 8192, 16384, 32768},
@@ -227,6 +243,12 @@ func (c *Config) Validate() error {
 	default:
 		fault("transport: %q: want unix or tcp", c.Transport)
 	}
+	if exposed(c.Transport, c.Endpoint) && !c.TLS.HasValue() {
+		fault("tls: missing: other hosts can reach %q, so engines must speak TLS there", c.Endpoint)
+	}
+	if c.Transport == confignet.TransportTypeUnix && c.TLS.HasValue() {
+		fault("tls: only on TCP")
+	}
 	if c.SocketMode > 0o777 {
 		fault("socket_mode: %o: want an octal mode up to 0777, quoted: \"0660\"", uint32(c.SocketMode))
 	}
@@ -239,6 +261,7 @@ func (c *Config) Validate() error {
 	}{
 		{"collection_interval", c.CollectionInterval}, {"step_timeout", c.StepTimeout},
 		{"reconnect_timeout", c.ReconnectTimeout}, {"handshake_timeout", c.HandshakeTimeout},
+		{"silence_timeout", c.SilenceTimeout},
 	} {
 		if d.value <= 0 {
 			fault("%s: %v: must be above 0", d.key, d.value)

@@ -47,7 +47,7 @@ func TestConfigLoads(t *testing.T) {
 		c.Endpoint, c.SocketMode = "/run/engines/k.sock", 0o666
 		c.AllowedUIDs = []uint32{0, 1000}
 		c.CollectionInterval, c.StepTimeout = time.Second, 2*time.Second
-		c.ReconnectTimeout, c.HandshakeTimeout = 3*time.Second, 4*time.Second
+		c.ReconnectTimeout, c.HandshakeTimeout, c.SilenceTimeout = 3*time.Second, 4*time.Second, 5*time.Second
 		c.Patterns = []PatternConfig{{Domain: "engine",
 			Match: `^execute_model (?P<program>\w+) bs=(?P<seqs>\d+) tokens=(?P<tokens>\d+)$`}}
 		c.CallDomains = []string{"", "engine"}
@@ -76,14 +76,14 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	require.Error(t, err)
 	for _, key := range []string{
 		"endpoint: unix socket", "socket_mode: 1777", "collection_interval: 0s", "step_timeout: -1s", "reconnect_timeout: 0s",
-		"handshake_timeout: 0s", `patterns[0]: match: group "programme"`, "patterns[1]: match: error parsing regexp",
+		"handshake_timeout: 0s", "silence_timeout: 0s", `patterns[0]: match: group "programme"`, "patterns[1]: match: error parsing regexp",
 		"patterns[2]: match: is empty", "patterns[3]: match: no group named program", "batch_edges[1]: 2", "kv_edges[0]: 0", "max_strings: 0", "max_ranges: 0", "max_shapes: 1",
 		"max_series: 0", "max_sessions: 0",
 		"max_connections: -1", "max_session_bytes: 1024",
 	} {
 		assert.ErrorContains(t, err, key)
 	}
-	assert.Len(t, strings.Split(err.Error(), "\n"), 19, "one line a fault")
+	assert.Len(t, strings.Split(err.Error(), "\n"), 20, "one line a fault")
 
 	cfg = createDefaultConfig().(*Config)
 	cfg.Transport = confignet.TransportTypeUDP

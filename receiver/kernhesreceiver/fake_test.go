@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.uber.org/zap"
@@ -116,6 +118,12 @@ type bench struct {
 // newBench starts a receiver that exports only at the end of sessions unless change says otherwise.
 func newBench(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
+	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) engine { return &fakeEngine{hello: h} }, change)
+}
+
+// newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.
+func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) engine, change func(*Config)) *bench {
+	t.Helper()
 	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
 	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")
 	b.cfg.CollectionInterval = time.Hour
@@ -128,11 +136,12 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 	set := receivertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = b.tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
-	r, err := newReceiver(set, b.cfg, func(h wire.Hello) engine { return &fakeEngine{hello: h} })
+	r, err := newReceiver(set, b.cfg, newEngine)
 	require.NoError(t, err)
 	r.metrics = b.sink
 	b.r = r
-	require.NoError(t, r.Start(t.Context(), componenttest.NewNopHost()))
+	require.NoError(t, confmap.Validate(b.cfg))
+	require.NoError(t, r.Start(t.Context(), host))
 	t.Cleanup(func() {
 		require.NoError(t, r.Shutdown(context.Background()))
 		require.NoError(t, b.tel.Shutdown(context.Background()))
@@ -159,8 +168,14 @@ type client struct {
 
 func (b *bench) dial() *client {
 	b.t.Helper()
-	c, err := net.Dial("unix", b.cfg.Endpoint)
+	c, err := net.Dial(b.r.listener.Addr().Network(), b.r.listener.Addr().String())
 	require.NoError(b.t, err)
+	return b.client(c)
+}
+
+// client speaks over a connection.
+func (b *bench) client(c net.Conn) *client {
+	b.t.Helper()
 	b.t.Cleanup(func() { _ = c.Close() })
 	require.NoError(b.t, c.SetDeadline(time.Now().Add(30*time.Second)))
 	return &client{b.t, c, wire.NewReader(c)}

@@ -22,9 +22,6 @@ const (
 
 	// Packed steps wait no longer than this for more of their chunk, by our clock: an engine's may stand still.
 	cutInterval = time.Second
-
-	// An engine that does not take 40 bytes in this time does not read.
-	writeTimeout = 10 * time.Second
 )
 
 // A link is one connection of an engine.
@@ -37,12 +34,16 @@ type link struct {
 	ctx    context.Context // of serve
 	cut    time.Time       // when the engine last made chunks of all that was packed
 	heard  time.Time       // when the last frame came
+	waits  time.Time       // since when the next one is waited for
 	armed  bool            // the read deadline is set, to acknowledge
 	frames int             // since the last acknowledgement
 }
 
 // errRefused ends a connection for a reason that was already logged and counted.
 var errRefused = errors.New("refused")
+
+// errSilent ends a connection that brings no frame.
+var errSilent = errors.New("no whole frame within silence_timeout")
 
 // serve reads a connection to its end. Errors end only this connection.
 func (l *link) serve(ctx context.Context) {
@@ -61,6 +62,10 @@ func (l *link) serve(ctx context.Context) {
 		l.r.telemetry.ProtocolErrors.Add(ctx, 1)
 		l.log.Warn("connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()))
 		l.say(wire.AppendRefused(nil, wire.RefusedProtocol, "%v", err))
+	case errors.Is(err, errSilent):
+		_ = l.refuse(ctx, "silent", err.Error(), 0)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = l.refuse(ctx, "deaf", "what it is sent was not read within silence_timeout", 0)
 	default:
 		l.log.Info("connection broke", zap.Error(err))
 	}
@@ -68,10 +73,12 @@ func (l *link) serve(ctx context.Context) {
 
 // open takes HELLO, finds the session and answers WELCOME.
 func (l *link) open(ctx context.Context, reader *wire.Reader) error {
-	if err := l.conn.SetReadDeadline(time.Now().Add(l.r.cfg.HandshakeTimeout)); err != nil {
+	if err := l.handshake(ctx); err != nil {
 		return err
 	}
+	reader.Limit(wire.MaxHello)
 	f, err := reader.Next()
+	reader.Limit(wire.MaxBody)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return l.refuse(ctx, "silent", "no HELLO within handshake_timeout", 0)
@@ -88,7 +95,11 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 		return l.refuse(ctx, "version", fmt.Sprintf("wire version %d, this collector speaks %d", hello.Version, wire.Version),
 			wire.RefusedVersion)
 	}
-	if err := l.conn.SetReadDeadline(time.Time{}); err != nil {
+	if err := l.authenticate(ctx, hello); err != nil {
+		return err
+	}
+	l.waits = time.Now()
+	if err := l.listen(); err != nil {
 		return err
 	}
 	l.log = l.log.With(zap.String("session", sessionName(hello.Session)), zap.String("run", hello.Info["run"]),
@@ -174,6 +185,7 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 	} else if pending {
 		l.frames++
 	}
+	l.waits = time.Now()
 	if l.frames >= ackFrames {
 		if err := l.acknowledge(); err != nil {
 			return err
@@ -227,7 +239,7 @@ func (l *link) acknowledge() error {
 
 // say writes a frame.
 func (l *link) say(b []byte) error {
-	if err := l.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(l.r.cfg.SilenceTimeout)); err != nil {
 		return err
 	}
 	_, err := l.conn.Write(b)
@@ -239,7 +251,7 @@ func (l *link) say(b []byte) error {
 func (l *link) Read(b []byte) (int, error) {
 	for {
 		n, err := l.conn.Read(b)
-		if n > 0 || !l.armed || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n > 0 || l.session == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 		if err := l.passed(); err != nil {
@@ -259,9 +271,15 @@ func (l *link) passed() error {
 	if err := l.acknowledge(); err != nil {
 		return err
 	}
+	if time.Since(l.waits) >= l.r.cfg.SilenceTimeout {
+		return errSilent
+	}
 	l.armed = false
 	if l.cut.After(l.heard) && s.unsent() == 0 {
-		return l.conn.SetReadDeadline(time.Time{})
+		return l.listen()
 	}
 	return l.arm()
 }
+
+// listen waits for the next frame for as long as an engine may be silent.
+func (l *link) listen() error { return l.conn.SetReadDeadline(l.waits.Add(l.r.cfg.SilenceTimeout)) }

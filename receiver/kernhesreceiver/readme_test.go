@@ -32,6 +32,7 @@ func TestReadmeTables(t *testing.T) {
 		"receiver settings": configTable(t),
 		"metrics":           metricsTable(t),
 		"shim settings":     shimTable(t),
+		"limits":            limitsTable(t),
 	} {
 		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
 		before, rest, ok := strings.Cut(want, begin)
@@ -52,6 +53,17 @@ func configTable(t *testing.T) string {
 	f, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
 	require.NoError(t, err)
 	return "| key | meaning | default |\n| --- | --- | --- |\n" + configRows(t, f, "Config", "")
+}
+
+// configDefaults are the defaults of the settings by key, as the table has them.
+func configDefaults(t *testing.T) map[string]string {
+	defaults := map[string]string{}
+	for row := range strings.Lines(configTable(t)) {
+		if cells := strings.Split(strings.TrimSpace(row), " | "); strings.HasPrefix(row, "| `") {
+			defaults[strings.Trim(cells[0], "|` ")] = strings.TrimSuffix(cells[2], " |")
+		}
+	}
+	return defaults
 }
 
 // configRows are the rows of a struct's fields, and of those of a struct among them.

@@ -31,6 +31,7 @@ type kernhesReceiver struct {
 	telemetry *metadata.Telemetry
 	newEngine func(wire.Hello) engine
 	said      *said // what files of the user say
+	guard     guard
 	begun     time.Time
 	forget    func() // the factory's, when it is shut down
 
@@ -81,9 +82,13 @@ func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) 
 }
 
 // Start opens the dump and the endpoint. It is called for each signal, and starts once.
-func (r *kernhesReceiver) Start(ctx context.Context, _ component.Host) error {
+func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error {
 	if r.stop != nil {
 		return nil
+	}
+	var err error
+	if r.guard, err = newGuard(ctx, r.cfg, host); err != nil {
+		return err
 	}
 	r.begun = time.Now()
 	if r.traces != nil {
@@ -226,6 +231,7 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 		if !r.admit(ctx, conn) {
 			_ = conn.Close()
 			r.countRefused(ctx, "connections")
+			r.set.Logger.Warn("connection refused", zap.String("reason", "max_connections are open"))
 			continue
 		}
 		r.telemetry.ConnectionsAccepted.Add(ctx, 1)
@@ -233,7 +239,7 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 			r.telemetry.Connections.Add(ctx, 1)
 			defer r.telemetry.Connections.Add(ctx, -1)
 			defer r.dismiss(conn)
-			l := &link{r: r, conn: conn, log: r.set.Logger.With(zap.Stringer("peer", conn.RemoteAddr()))}
+			l := &link{r: r, conn: r.guard.secure(conn), log: r.set.Logger.With(zap.Stringer("peer", conn.RemoteAddr()))}
 			l.serve(ctx)
 		})
 	}

@@ -80,6 +80,9 @@ func (ask *yieldAsk) fits(s *sessionStatus) bool {
 	return s.Connected && (ask.run == "" || ask.run == s.Run) && (ask.rank == nil || *ask.rank == s.firstRank())
 }
 
+// writeTimeout is how long a person waits for an engine that does not take a command.
+const writeTimeout = 10 * time.Second
+
 // command sends a session's engine what is asked; false if its connection ends.
 func (r *kernhesReceiver) command(session string, ask yieldAsk) bool {
 	frame := wire.AppendControl(nil, wire.CommandYield, uint64(ask.time))
@@ -96,8 +99,11 @@ func (r *kernhesReceiver) command(session string, ask yieldAsk) bool {
 		if conn == nil || conn.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 			return false
 		}
-		_, err := conn.Write(frame) // whole, whoever else writes
-		return err == nil
+		if _, err := conn.Write(frame); err != nil { // whole, whoever else writes
+			_ = conn.Close() // else what is written next would go on in the middle of a frame
+			return false
+		}
+		return true
 	}
 	return false
 }

@@ -60,6 +60,7 @@ int main(void) {
   number("KERNHES_BUFFER_MB", "12x", ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "", ENV_BUFFER_MB, 128);
   number("KERNHES_FLUSH_MS", "250", ENV_FLUSH_MS, 250);
+  text("KERNHES_TOKEN", "s3cret", ENV_TOKEN, "s3cret");
   text("KERNHES_HES", NULL, ENV_HES, "auto");
   text("KERNHES_HES", "on", ENV_HES, "on");
   text("KERNHES_HES", "o", ENV_HES, "auto");

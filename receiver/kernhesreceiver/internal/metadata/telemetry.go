@@ -42,7 +42,7 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	level(&t.Connections, "kernhes_connections", "{connection}", "Open connections of engines.")
 	counter(&t.ConnectionsAccepted, "kernhes_connections_accepted", "{connection}", "Connections of engines that were accepted.")
 	counter(&t.ConnectionsRefused, "kernhes_connections_refused", "{connection}",
-		"Connections that were closed before they counted, by reason.")
+		"Connections that the receiver closed, by reason: before they counted, or because the engine fell silent or deaf.")
 	level(&t.Sessions, "kernhes_sessions", "{session}", "Engine processes that are remembered.")
 	counter(&t.SessionsTakenOver, "kernhes_sessions_taken_over", "{session}",
 		"Sessions whose engine came with a new connection while the old one was open.")

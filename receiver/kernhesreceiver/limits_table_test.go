@@ -1,0 +1,90 @@
+package kernhesreceiver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+const (
+	limitedBy = "kern_limited_total"
+	refusedBy = "kernhes_connections_refused"
+	endedBy   = "kernhes_protocol_errors"
+)
+
+// limitRows are what bounds an engine, with what becomes of what is beyond. Those without a default are settings, whose comments
+// have it; each has its counter.
+var limitRows = []struct {
+	limit   string
+	fixed   int // bound of one that is no setting
+	beyond  string
+	counter string
+}{
+	{"max_connections", 0, "the connection is closed", refusedBy + "{reason=connections}"},
+	{"max_sessions", 0, "the engine is refused with that reason, and tries again", refusedBy + "{reason=sessions}"},
+	{"handshake_timeout", 0, "the connection is closed", refusedBy + "{reason=silent}"},
+	{"silence_timeout", 0, "the connection is closed", refusedBy + "{reason=silent}, {reason=deaf}"},
+	{"allowed_uids", 0, "the connection is closed", refusedBy + "{reason=uid}"},
+	{"tls", 0, "the connection is closed", refusedBy + "{reason=tls}"},
+	{"auth", 0, "the engine is refused with that reason, and tries again", refusedBy + "{reason=auth}"},
+	{"max_strings", 0, "kernels have no name, ranges no text", limitedBy + "{limit=max_strings}"},
+	{"max_ranges", 0, "launches have no call, or no step", limitedBy + "{limit=max_ranges}"},
+	{"max_shapes", 0, "the oldest gives way, and is worked out again when it is needed", limitedBy + "{limit=max_shapes}"},
+	{"max_series", 0, "steps count as `other`", limitedBy + "{limit=max_series}"},
+	{"max_session_bytes", 0, "open steps close as incomplete, reason too_large", limitedBy + "{limit=max_session_bytes}"},
+	{"bytes of a frame", wire.MaxBody, "the connection ends with the place and the reason", endedBy},
+	{"bytes of HELLO", wire.MaxHello, "likewise", endedBy},
+	{"bytes of a text", wire.MaxText, "likewise; the library cuts texts there", endedBy},
+	{"devices of a session", maxDevices, "likewise", endedBy},
+	{"depth of a thread's ranges", ranges.MaxDepth, "deeper ones do not count", limitedBy + "{limit=range_depth}"},
+	{"threads × domains with ranges", ranges.MaxStacks, "ranges of further ones do not count", limitedBy + "{limit=max_ranges}"},
+	{"open start/end ranges", ranges.MaxStarts, "further ones do not count", limitedBy + "{limit=max_ranges}"},
+	{"open ranges that are steps", ranges.MaxOpen, "further ones are no steps", limitedBy + "{limit=max_ranges}"},
+	{"open steps", step.MaxOpen, "all close as incomplete", limitedBy + "{limit=max_session_bytes}"},
+	{"kernels of a step", step.MaxKernels, "it closes as incomplete, reason too_large", "kern_steps_incomplete_total"},
+	{"nodes of graphs", cupti.DefaultLimits.Nodes, "their kernels have no call", limitedBy + "{limit=graph_nodes}"},
+	{"graphs", cupti.DefaultLimits.Graphs, "likewise", limitedBy + "{limit=graph_nodes}"},
+	{"launches that wait for records", cupti.DefaultLimits.Launches, "the oldest is given up", limitedBy + "{limit=launches}"},
+}
+
+// limitsTable is limitRows with the defaults that Config's comments give.
+func limitsTable(t *testing.T) string {
+	standards := configDefaults(t)
+	d := readDeclared(t)
+	var b strings.Builder
+	fmt.Fprint(&b, "| limit | default | what is beyond it | counted in |\n| --- | --- | --- | --- |\n")
+	for _, row := range limitRows {
+		name, standard := row.limit, fmt.Sprint(row.fixed, ", fixed")
+		if row.fixed == 0 {
+			require.Contains(t, standards, row.limit, "no such setting")
+			name, standard = "`"+row.limit+"`", standards[row.limit]
+		}
+		counter, _, _ := strings.Cut(row.counter, "{")
+		_, metric := d.Metrics[counter]
+		_, own := d.Telemetry.Metrics[counter]
+		require.True(t, metric || own, "no such counter: %s", counter)
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s` |\n", name, standard, row.beyond, row.counter)
+	}
+	return b.String()
+}
+
+// TestEveryLimitIsInTheTable: a setting that bounds something is listed, and so is each value of the metric of limits.
+func TestEveryLimitIsInTheTable(t *testing.T) {
+	table := limitsTable(t)
+	for key := range configDefaults(t) {
+		if strings.HasPrefix(key, "max_") {
+			require.Contains(t, table, "`"+key+"`")
+		}
+	}
+	require.ElementsMatch(t, limitNames[:], readDeclared(t).Attributes["limit"].Enum)
+	for _, name := range limitNames {
+		require.Contains(t, table, "{limit="+name+"}")
+	}
+}
