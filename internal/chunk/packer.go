@@ -147,6 +147,9 @@ func (p *Packer) covers(start, end uint64) {
 	p.sealed.Last = max(p.sealed.Last, end)
 }
 
+// Open is how many kernels and copies lie in the open chunk.
+func (p *Packer) Open() (kernels, copies int) { return p.sealed.Kernels, p.sealed.Copies }
+
 // Cut emits what is open, if anything is.
 func (p *Packer) Cut() {
 	if p.open {
@@ -158,6 +161,12 @@ func (p *Packer) Cut() {
 		p.emit(&p.sealed)
 	}
 	p.clear()
+}
+
+// End emits what is open, or else a chunk that holds nothing but the counts: the last word on a rank's account.
+func (p *Packer) End() {
+	p.open = true
+	p.Cut()
 }
 
 // clear empties the open chunk.

@@ -6,10 +6,14 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/chunk"
 )
 
 // Magic stands at the beginning and at the end of a Parquet file.
@@ -27,16 +31,37 @@ type Group struct {
 
 // A Source is where rows of a group come from.
 type Source struct {
-	Run     string            `json:"run"`
-	Rank    int64             `json:"rank"`
-	Device  uint16            `json:"device"`
-	Session uint64            `json:"session"`
-	Host    string            `json:"host"`
-	Mode    string            `json:"mode"`
-	Rows    int64             `json:"rows"`
-	From    uint64            `json:"from_ns"`          // unix ns: earliest start
-	To      uint64            `json:"to_ns"`            // unix ns: latest end
-	Counts  map[string]uint64 `json:"counts,omitempty"` // what became of the session's records, by the latest chunk
+	Run     string `json:"run"`
+	Rank    int64  `json:"rank"`
+	Device  uint16 `json:"device"`
+	Session uint64 `json:"session"`
+	Host    string `json:"host"`
+	Mode    string `json:"mode"`
+	Rows    int64  `json:"rows"`
+	From    uint64 `json:"from_ns"` // unix ns: earliest start
+	To      uint64 `json:"to_ns"`   // unix ns: latest end
+	account
+}
+
+// An account is what had become of a session's records when its latest chunk was cut; internal/books has the names.
+type account struct {
+	Counts   books.Counts      `json:"counts,omitempty"`
+	Losses   map[string]uint64 `json:"losses,omitempty"`   // by reason
+	Residues map[string]int64  `json:"residues,omitempty"` // of the identities that the counts are of: 0
+}
+
+// accountOf reads a chunk's counts.
+func accountOf(counts []chunk.Count) account {
+	a := account{Counts: books.Counts{}, Losses: map[string]uint64{}}
+	for _, c := range counts {
+		if reason, ok := strings.CutPrefix(c.Name, books.LostPrefix); ok {
+			a.Losses[reason] = c.Value
+		} else {
+			a.Counts[c.Name] = c.Value
+		}
+	}
+	a.Residues = books.Residues(a.Counts)
+	return a
 }
 
 // Keys of a file's key-values. All values but the first two are JSON.
@@ -131,7 +156,7 @@ func (s *Source) take(o *Source) {
 	s.Rows += o.Rows
 	s.From, s.To = min(s.From, o.From), max(s.To, o.To)
 	if len(o.Counts) > 0 {
-		s.Counts = o.Counts
+		s.account = o.account
 	}
 }
 

@@ -25,11 +25,7 @@ func (s *sources) of(c *origin) *Source {
 		s.all = append(s.all, Source{Run: c.Run, Rank: c.Rank, Device: c.Device, Session: c.Session, Host: c.Host, Mode: c.Mode})
 	}
 	if len(c.counts) > 0 {
-		counts := make(map[string]uint64, len(c.counts))
-		for _, count := range c.counts {
-			counts[count.Name] = count.Value
-		}
-		s.all[s.at].Counts = counts
+		s.all[s.at].account = accountOf(c.counts)
 	}
 	return &s.all[s.at]
 }

@@ -49,6 +49,8 @@ type Writer struct {
 	groups  []Group
 	waiting map[rankKey]*rankRows
 	rows    struct{ taken, waiting int64 }
+	// accounts are the latest counts of each source since the last Flush.
+	accounts map[sourceKey][]chunk.Count
 
 	encoder *encoder
 	kernels *kernelRows
@@ -105,7 +107,7 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 		size = o.Groups[n-1].Offset + o.Groups[n-1].Length
 	}
 	return &Writer{
-		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, groups: slices.Clone(o.Groups), size: size,
+		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, accounts: map[sourceKey][]chunk.Count{}, groups: slices.Clone(o.Groups), size: size,
 		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns),
 	}, nil
 }
@@ -117,6 +119,9 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 		return w.err
 	}
 	key, from := rankKey{c.Run, c.Rank}, &origin{c.Identity, c.Counts}
+	if len(c.Counts) > 0 {
+		w.accounts[sourceKey{c.Run, c.Rank, c.Device, c.Session}] = c.Counts
+	}
 	if w.table == Copies {
 		return w.wait(key, piece{from: from, copies: c.Copies}, len(c.Copies))
 	}
@@ -252,7 +257,22 @@ func (w *Writer) Flush() error {
 			_ = w.group(key) // w.err has it
 		}
 	}
+	w.settle()
 	return w.err
+}
+
+// settle gives the last group of each source its latest account: a chunk may have that and no rows of this table.
+func (w *Writer) settle() {
+	for i := len(w.groups) - 1; i >= 0 && len(w.accounts) > 0; i-- {
+		for k := range w.groups[i].Sources {
+			s := &w.groups[i].Sources[k]
+			if counts, ok := w.accounts[s.key()]; ok {
+				s.account = accountOf(counts)
+				delete(w.accounts, s.key())
+			}
+		}
+	}
+	clear(w.accounts) // of sources without a row here
 }
 
 // Close flushes and writes the footer, with keyValues besides those of its rows; it does not close the underlying writer.

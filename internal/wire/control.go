@@ -101,11 +101,6 @@ func ParseFlushed(body []byte) (Flushed, error) {
 	return Flushed{le.Uint64(body), le.Uint64(body[8:]), le.Uint64(body[16:]), le.Uint32(body[24:])&1 != 0}, nil
 }
 
-// Reasons of LOST that the shim gives, by their number on the wire.
-var LostReasons = map[uint32]string{
-	1: "cupti_dropped", 2: "hes_buffer", 3: "shim_pool", 4: "shim_buffer", 5: "shim_events", 6: "shim_malformed",
-}
-
 // What was lost.
 const (
 	LostRecords = 0 // kernels or copies, not known which
@@ -116,7 +111,7 @@ const (
 
 // A Lost is a loss that the shim saw.
 type Lost struct {
-	Reason   uint32 // a key of LostReasons, or newer
+	Reason   uint32 // its number; internal/books has the names
 	What     uint32
 	Count    uint64
 	From, To uint64 // unix ns; 0: not known

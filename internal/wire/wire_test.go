@@ -10,11 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
 )
@@ -225,9 +227,12 @@ func TestNumbersAreFrozen(t *testing.T) {
 		}
 		require.Equal(t, c(name), fmt.Sprint(v), name)
 	}
-	for n, name := range LostReasons {
-		require.Equal(t, c("KW_LOST_"+strings.ToUpper(name)), fmt.Sprint(n), name)
+	for _, r := range books.Reasons {
+		if r.Wire != 0 {
+			require.Equal(t, c("KW_LOST_"+strings.ToUpper(r.Name)), fmt.Sprint(r.Wire), r.Name)
+		}
 	}
+	require.Equal(t, strings.Count(string(frozen), "KW_LOST_"), len(slices.DeleteFunc(slices.Clone(books.Reasons), func(r books.Reason) bool { return r.Wire == 0 })))
 }
 
 func TestBadBytesSayWhereAndWhy(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // bound. The caller has the session's turn.
 func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool) {
 	for {
-		lost, err := s.deliver(r.dump, func(p parcel) error { return r.send(ctx, p) })
+		lost, err := s.deliver(r.dump, func(p parcel) (bool, error) { return r.send(ctx, p) })
 		r.delivered(ctx, lost, err)
 		if err == nil {
 			s.mu.Lock()
@@ -37,23 +37,23 @@ func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool
 // retryDelay is the time between two attempts to give the pipeline what it did not take.
 const retryDelay = 100 * time.Millisecond
 
-// send gives a chunk to the logs pipeline. What that refuses for good is counted, and gone.
-func (r *kernhesReceiver) send(ctx context.Context, p parcel) error {
+// send gives a chunk to the logs pipeline. What that refuses for good, taken says, is counted and gone.
+func (r *kernhesReceiver) send(ctx context.Context, p parcel) (taken bool, err error) {
 	ctx = r.obs.StartLogsOp(ctx)
-	err := r.logs.ConsumeLogs(ctx, p.logs)
+	err = r.logs.ConsumeLogs(ctx, p.logs)
 	r.obs.EndLogsOp(ctx, metadata.Type.String(), 1, err)
 	if err != nil && consumererror.IsPermanent(err) {
 		r.refused(ctx, p, err)
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // refused counts a chunk that is given up.
 func (r *kernhesReceiver) refused(ctx context.Context, p parcel, err error) {
-	r.telemetry.RefusedKernels.Add(ctx, int64(p.kernels))
-	r.telemetry.RefusedCopies.Add(ctx, int64(p.copies))
-	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Int("kernels", p.kernels), zap.Int("copies", p.copies), zap.Error(err))
+	r.telemetry.RefusedKernels.Add(ctx, int64(p.holds.kernels))
+	r.telemetry.RefusedCopies.Add(ctx, int64(p.holds.copies))
+	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Uint64("kernels", p.holds.kernels), zap.Uint64("copies", p.holds.copies), zap.Error(err))
 }
 
 // delivered says when delivering begins to fail and when it works again, and counts the lines that were given up.
@@ -76,16 +76,16 @@ const lastTries = 50
 // deliverLast delivers what an ended session has; chunks that the pipeline does not take are given up.
 func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
 	for try := 1; ; try++ {
-		lost, err := s.deliver(r.dump, func(p parcel) error { return r.send(ctx, p) })
+		lost, err := s.deliver(r.dump, func(p parcel) (bool, error) { return r.send(ctx, p) })
 		r.delivered(ctx, lost, err)
 		if err == nil || len(s.parcels) == 0 {
 			return err
 		}
 		if try == lastTries || ctx.Err() != nil {
-			for _, p := range s.parcels {
-				r.refused(ctx, p, err)
+			for len(s.parcels) > 0 {
+				r.refused(ctx, s.parcels[0], err)
+				s.parted(false)
 			}
-			s.parcels = nil
 			continue
 		}
 		time.Sleep(retryDelay)

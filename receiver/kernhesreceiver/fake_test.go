@@ -94,11 +94,12 @@ func (e *fakeEngine) takeParcels() []parcel {
 	return parcels
 }
 
-func (e *fakeEngine) cut()         { e.pack = 0 }
-func (e *fakeEngine) settled()     { e.taken = 0 }
-func (e *fakeEngine) loose() loose { return e.count }
-func (e *fakeEngine) end(bool)     { e.over, e.held, e.pack = true, 0, 0 }
-func (e *fakeEngine) ended() bool  { return e.over }
+func (e *fakeEngine) cut()                   { e.pack = 0 }
+func (e *fakeEngine) settled()               { e.taken = 0 }
+func (e *fakeEngine) delivered(parcel, bool) {}
+func (e *fakeEngine) loose() loose           { return e.count }
+func (e *fakeEngine) end(bool)               { e.over, e.held, e.pack = true, 0, 0 }
+func (e *fakeEngine) ended() bool            { return e.over }
 
 func (e *fakeEngine) reports() []rankReport {
 	return []rankReport{{info: e.hello.Info, kernels: e.steps + e.count.Outside,

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
@@ -51,7 +52,7 @@ func FuzzProcess(f *testing.F) {
 		p := newEngines(zap.NewNop(), cfg, true, nil, &said{})(wire.Hello{Session: 7, Info: map[string]string{"run": "r"}}).(*process)
 		packed := uint64(0)
 		take := func() {
-			books(t, p)
+			booksHold(t, p, books.OfShimKernels, books.OfShimCopies)
 			for _, parcel := range p.takeParcels() {
 				body, err := chunk.Body(parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
 				require.NoError(t, err)

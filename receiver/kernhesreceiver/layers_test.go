@@ -16,6 +16,7 @@ import (
 
 // layers says which rooms a room may import: the ones that a record has passed before. Only this package knows the Collector.
 var layers = map[string][]string{
+	"books":    {},
 	"wire":     {},
 	"span":     {},
 	"metadata": {},
@@ -38,8 +39,8 @@ const pdata = "go.opentelemetry.io/collector/pdata/"
 
 // folder is where a room lies in the module.
 func folder(room string) string {
-	if room == "wire" {
-		return "internal/wire"
+	if room == "wire" || room == "books" {
+		return "internal/" + room
 	}
 	return "receiver/kernhesreceiver/internal/" + room
 }

@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -131,9 +131,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernKernelsTotal, r.became.Late, "late")
 	s.count(metadata.KernKernelsTotal, r.became.Invalid, "invalid")
 	s.count(metadata.KernKernelsTotal, r.became.Duplicate, "duplicate")
-	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, cupti.InvalidNames[:]...)
+	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, invalidReasons[:]...)
 	s.count(metadata.KernKernelsPending, r.pending)
-	s.count(metadata.KernKernelsResidue, r.kernels-r.became.sum()-r.pending)
 	s.count(metadata.KernKernelsCommTotal, r.comm)
 	s.count(metadata.KernKernelsLabelledTotal, r.called)
 	for by, t := range r.coverage.By {
@@ -154,9 +153,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	if r.limited != nil {
 		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
 	}
-	if r.dropped != nil {
-		s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, droppedReasons...)
-	}
+	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
+	s.books(r.counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.readable)
 	s.flag(metadata.KernTraceOn, r.tracing)
 	for i := range r.series {
@@ -180,13 +178,28 @@ func (s *metricSet) flag(m *metadata.Metric, on bool) {
 }
 
 // These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
-var (
-	incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced}
-	droppedReasons    = append(slices.Collect(maps.Values(wire.LostReasons)), engineGone)
-)
+var incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced}
 
-// engineGone is the reason of records that an engine took with it.
-const engineGone = "engine_gone"
+// books appends what became of what was packed, and the residues of all identities.
+func (s *metricSet) books(c books.Counts) {
+	residue := books.Residues(c)
+	s.count(metadata.KernKernelsResidue, uint64(residue[books.OfKernels]))
+	s.number(metadata.KernDeviceResidueSeconds, nil).SetDoubleValue(float64(residue[books.OfDeviceTime]) / 1e9)
+	for _, of := range []struct{ record, shim, packed, consumed, refused, pending string }{
+		{"kernel", books.OfShimKernels, books.OfPackedKernels, books.PackedKernelsConsumed, books.PackedKernelsRefused, books.PackedKernelsPending},
+		{"copy", books.OfShimCopies, books.OfPackedCopies, books.PackedCopiesConsumed, books.PackedCopiesRefused, books.PackedCopiesPending},
+	} {
+		if n, ok := residue[of.shim]; ok {
+			s.count(metadata.KernShimResidue, uint64(n), of.record)
+		}
+		if n, ok := residue[of.packed]; ok {
+			s.count(metadata.KernPackedRecordsTotal, c[of.consumed], of.record, "consumed")
+			s.count(metadata.KernPackedRecordsTotal, c[of.refused], of.record, "refused")
+			s.count(metadata.KernPackedRecordsPending, c[of.pending], of.record)
+			s.count(metadata.KernPackedResidue, uint64(n), of.record)
+		}
+	}
+}
 
 // byText appends a point for each text, those in zero also without a count, in order of the texts.
 func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ...string) {

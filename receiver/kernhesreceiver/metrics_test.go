@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
@@ -105,6 +106,14 @@ func full() *rankReport {
 	for i, m := range shimMetrics {
 		r.stats[m.key] = uint64(1000 + i)
 	}
+	r.counts = books.Counts{}
+	for i, identity := range books.Identities { // each part is 1 more than that before; residues are 1, 2, …
+		for k, part := range identity.Parts {
+			r.counts[part] = uint64(k + 1)
+			r.counts[identity.Of] += uint64(k + 1)
+		}
+		r.counts[identity.Of] += uint64(i + 1)
+	}
 	return r
 }
 
@@ -145,7 +154,15 @@ func TestMetricValues(t *testing.T) {
 	check("kern_watermark_age_seconds", "", 1.0)
 	check("kern_last_step_age_seconds", "", 2.5)
 	check("kern_kernels_total", "late", int64(4))
-	check("kern_kernels_residue", "", int64(0))
+	check("kern_kernels_residue", "", int64(1))
+	check("kern_shim_residue", "kernel", int64(2))
+	check("kern_shim_residue", "copy", int64(3))
+	check("kern_packed_records_total", "kernel,consumed", int64(1))
+	check("kern_packed_records_total", "copy,refused", int64(2))
+	check("kern_packed_records_pending", "kernel", int64(3))
+	check("kern_packed_residue", "kernel", int64(4))
+	check("kern_packed_residue", "copy", int64(5))
+	check("kern_device_residue_seconds", "", 6e-9)
 	check("kern_classified_seconds_total", "default", 31e-9)
 	check("kern_classified_seconds_total", "rule", 37e-9)
 	check("kern_classified_seconds_total", "manifest", 41e-9)
@@ -173,10 +190,11 @@ func TestMetricValues(t *testing.T) {
 
 func TestResidueShows(t *testing.T) {
 	r := full()
-	r.kernels--
+	r.counts = books.Counts{books.KernelsReceived: 1, books.KernelsLate: 2}
 	m := pmetric.NewMetrics()
 	appendRank(m, r, false, "", "", time.Time{})
 	assert.Equal(t, []any{int64(-1)}, points(m)["kern_kernels_residue"][""])
+	assert.Empty(t, points(m)["kern_packed_residue"], "nothing is packed")
 }
 
 // declared is metadata.yaml.

@@ -61,8 +61,9 @@ type process struct {
 	unchecked  int    // bytes of frames since it was last worked out what is open
 	warned     [len(limitNames)]bool
 
-	dropped map[string]uint64
-	missing uint64 // records that launches lacked when they were given up
+	dropped map[string]uint64 // by reason: what no device has
+	missing uint64            // records that launches lacked when they were given up
+	shim    shimBooks
 	stats   map[uint32]uint64
 	lines   []stepLine
 	packing packing
@@ -152,19 +153,21 @@ type deviceState struct {
 	closed  []*step.Step // not final yet, in order of their first start
 	packed  packed
 
-	kernels  uint64
-	inSteps  uint64
-	sum      loose // of this device alone
-	invalid  map[string]uint64
-	comm     uint64
-	called   uint64
-	last     uint64 // latest end of a kernel, unix ns
-	copies   map[string]uint64
-	complete uint64
-	failed   map[string]uint64 // incomplete steps by reason
-	lastStep uint64            // end of the last step that became final, unix ns
-	series   map[seriesKey]*seriesReport
-	coverage coverage.Account
+	kernels   uint64
+	inSteps   uint64
+	sum       loose             // of this device alone
+	again     uint64            // those of sum.Duplicate that an earlier collector had settled
+	invalid   map[string]uint64 // kernels, by reason
+	comm      uint64
+	called    uint64
+	last      uint64 // latest end of a kernel, unix ns
+	copies    map[string]uint64
+	badCopies map[string]uint64 // of them, those whose timestamps cannot be believed, by reason
+	complete  uint64
+	failed    map[string]uint64 // incomplete steps by reason
+	lastStep  uint64            // end of the last step that became final, unix ns
+	series    map[seriesKey]*seriesReport
+	coverage  coverage.Account
 }
 
 // device returns the state of a device, making it if need be.
@@ -173,7 +176,7 @@ func (p *process) device(id uint16) *deviceState {
 	if !ok {
 		p.devices = slices.Insert(p.devices, i, &deviceState{
 			id: id, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
-			copies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
+			copies: map[string]uint64{}, badCopies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
 		})
 		if p.main == nil {
 			p.main = p.devices[i]
@@ -242,6 +245,7 @@ func (p *process) begin(body []byte) error {
 // gap takes note that frames are missing: LOST says what they held.
 func (p *process) gap() {
 	p.unsure = true
+	p.shim.kernels.gap, p.shim.copies.gap = true, true
 	p.lost(p.now)
 }
 
@@ -272,17 +276,12 @@ func (p *process) take(f wire.Frame) error {
 	case wire.KindLost:
 		return p.lostRecords(f.Body)
 	case wire.KindStats:
-		return wire.Stats(f.Body, func(key uint32, value uint64) {
-			if key <= wire.StatBufferRequests {
-				p.stats[key] = value
-			}
-		})
+		return p.tookStats(f.Body)
 	case wire.KindManifest:
 		p.takeManifest(f.Body)
 		return nil
 	case wire.KindBye:
-		_, err := wire.ParseBye(f.Body)
-		return err
+		return p.tookBye(f.Body)
 	}
 	return nil // clocks are for people who read the wire; unknown kinds are skipped
 }

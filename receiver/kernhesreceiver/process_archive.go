@@ -15,10 +15,10 @@ import (
 
 // A parcel is a chunk on its way to the logs pipeline.
 type parcel struct {
-	logs    plog.Logs
-	kernels int
-	copies  int
-	bytes   int
+	logs  plog.Logs
+	of    *deviceState
+	holds records
+	bytes int
 }
 
 // A packing is what a process has packed and not handed over.
@@ -42,6 +42,7 @@ func (h *frameHold) with(frame uint64) {
 
 // packed is a device's part in packing.
 type packed struct {
+	books  packedBooks
 	packer *chunk.Packer
 	open   frameHold // of what lies in the packer
 	rank   int64
@@ -81,7 +82,9 @@ func (p *process) post(d *deviceState, s *chunk.Sealed) {
 	r := &rankReport{info: p.info, rank: d.packed.rank, device: int(d.id)}
 	rankResource(resource.Resource().Attributes(), r, r.runRank()+"/"+p.info["pid"])
 	s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), p.info["run"])
-	p.packing.parcels = append(p.packing.parcels, parcel{logs, s.Kernels, s.Copies, len(s.Body)})
+	holds := records{uint64(s.Kernels), uint64(s.Copies)}
+	p.packing.parcels = append(p.packing.parcels, parcel{logs, d, holds, len(s.Body)})
+	d.packed.books.sealed.add(holds)
 	if open := d.packed.open; open != 0 {
 		p.packing.sent.with(uint64(open))
 		d.packed.open = 0
@@ -99,7 +102,10 @@ func (p *process) pack(d *deviceState, s *step.Step) {
 
 func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 	packer := p.packer(d, rank)
+	n := records{kernels: uint64(len(c.Starts))}
+	d.packed.books.packed.add(n)
 	if err := packer.Add(c); err != nil {
+		d.packed.books.refused.add(n)
 		p.set.log.Error("a step does not fit its shape", zap.Error(err))
 	}
 	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
@@ -178,9 +184,9 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) 
 	copies := make([]chunk.Copy, 0, len(records))
 	for i := range records {
 		r := &records[i]
-		if start, end := r.Start(), r.End(); start != 0 && end >= start {
+		if cupti.Sound(r, p.clock()) {
 			copies = append(copies, chunk.Copy{
-				Start: start, Dur: end - start, Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
+				Start: r.Start(), Dur: r.End() - r.Start(), Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
 				Memset: r.Kind() == wire.CopyMemset, Kind: r.CopyKind(),
 			})
 		}
@@ -189,6 +195,7 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) 
 		return
 	}
 	packer := p.packer(d, p.rankOf(d))
+	d.packed.books.packed.copies += uint64(len(copies))
 	packer.AddCopies(copies)
 	d.packed.open.with(frame)
 }
@@ -214,17 +221,13 @@ func (p *process) cut() {
 	p.packOutside()
 	for _, d := range p.devices {
 		if d.packed.packer != nil {
-			d.packed.packer.Count(d.counts())
-			d.packed.packer.Cut()
+			d.packed.packer.Count(p.chunkCounts(d))
+			if p.over {
+				d.packed.packer.End()
+			} else {
+				d.packed.packer.Cut()
+			}
 		}
-	}
-}
-
-// counts are the books of a device, for the archive's footers.
-func (d *deviceState) counts() []chunk.Count {
-	return []chunk.Count{
-		{Name: "received", Value: d.kernels}, {Name: "in_steps", Value: d.inSteps}, {Name: "outside", Value: d.sum.Outside},
-		{Name: "late", Value: d.sum.Late}, {Name: "invalid", Value: d.sum.Invalid}, {Name: "duplicate", Value: d.sum.Duplicate},
 	}
 }
 
@@ -233,4 +236,33 @@ func (p *process) takeParcels() []parcel {
 	parcels := p.packing.parcels
 	p.packing.parcels = nil
 	return parcels
+}
+
+// delivered tells what became of a parcel that was taken: the pipeline took it, or it is refused for good.
+func (p *process) delivered(one parcel, taken bool) {
+	b := &one.of.packed.books
+	b.sealed.sub(one.holds)
+	if taken {
+		b.consumed.add(one.holds)
+	} else {
+		b.refused.add(one.holds)
+	}
+}
+
+// packedBooks are what became of what was packed.
+type packedBooks struct {
+	packed   records // all
+	sealed   records // in chunks that wait for the pipeline
+	consumed records
+	refused  records // by the pipeline, for good
+}
+
+// waiting is what lies in the open chunk, and in those that wait for the pipeline.
+func (d *packed) waiting() records {
+	n := d.books.sealed
+	if d.packer != nil {
+		kernels, copies := d.packer.Open()
+		n.add(records{uint64(kernels), uint64(copies)})
+	}
+	return n
 }

@@ -69,7 +69,7 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 		for how, options := range deliveries {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				p, chunks := playPacked(t, fakeshim.Frames(recording, options))
-				books(t, p)
+				booksHold(t, p)
 				var got []string
 				steps, copies := 0, 0
 				for _, c := range chunks {

@@ -3,6 +3,7 @@ package kernhesreceiver
 import (
 	"strconv"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -134,7 +135,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 		p.steps.Ended(l.Owner)
 	}
 	if ended := p.names.Launch(l); ended != nil {
-		p.launchEnded(ended)
+		p.overLimit(ended)
 		p.lost(l.Time)
 	}
 }
@@ -144,6 +145,14 @@ func (p *process) launchEnded(l *cupti.Launch) {
 	p.steps.LaunchEnded(l)
 	if l.Expired() {
 		p.missing += uint64(l.Missing())
+	}
+}
+
+// overLimit takes the end of a launch that a limit gave up.
+func (p *process) overLimit(l *cupti.Launch) {
+	p.launchEnded(l)
+	if l.Expired() {
+		p.dropped[books.SessionLimit] += uint64(l.Missing())
 	}
 }
 
@@ -180,10 +189,11 @@ func (p *process) run(r cupti.Run, frame uint64) {
 	o := p.names.Take(r, p.clock(), to)
 
 	d.kernels += uint64(len(r.Records))
+	p.shim.kernels.heard += uint64(len(r.Records))
 	settled := loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
 	for i, n := range o.Invalid {
 		if n > 0 {
-			d.invalid[cupti.InvalidNames[i]] += uint64(n)
+			d.invalid[invalidReasons[i]] += uint64(n)
 		}
 	}
 	if to != nil {
@@ -202,6 +212,7 @@ func (p *process) run(r cupti.Run, frame uint64) {
 			d.called += uint64(to.Called - called)
 		case again:
 			d.sum.Duplicate += uint64(o.Taken)
+			d.again += uint64(o.Taken)
 		default:
 			settled.Outside += uint64(o.Taken) - late
 			settled.Late += late
@@ -274,12 +285,15 @@ func (p *process) copies(f wire.Frame) error {
 		}
 		d := p.device(c.Device())
 		d.copies[copyName(c)]++
+		p.shim.copies.heard++
 		p.note(f.Number, loose{Copies: 1})
 		if len(d.copying.Spans) >= outsideRun {
 			d.copying = &cupti.Columns{}
 		}
 		from := len(d.copying.Spans)
-		d.copying.Copy(c, p.clock())
+		if why, bad := d.copying.Copy(c, p.clock()); bad {
+			d.badCopies[invalidReasons[why]]++
+		}
 		d.account.Add(0, d.copying, from)
 		if l := p.names.Copy(c); l != nil {
 			p.launchEnded(l)

@@ -112,7 +112,7 @@ func (p *process) latest() (end uint64) {
 // relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
 // are incomplete, and time up to a moment, unix ns, is unknown where it was idle.
 func (p *process) relieve(until uint64) {
-	p.names.End(p.launchEnded)
+	p.names.End(p.overLimit)
 	closed := p.steps.CloseAll(step.TooLarge, step.TooLarge)
 	for _, s := range closed {
 		p.ranges.Close(s.ID)

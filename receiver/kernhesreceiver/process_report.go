@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -69,7 +70,6 @@ func (p *process) reports() []rankReport {
 	c := p.names.Counts
 	first.launches = launchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled}
 	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)
-	first.dropped = maps.Clone(p.dropped)
 	first.missing = p.missing
 	first.mismatches = p.mismatches
 	first.limited = p.limitedByName()
@@ -79,21 +79,18 @@ func (p *process) reports() []rankReport {
 
 func (p *process) report(d *deviceState) rankReport {
 	t := d.account.Time()
-	pending := p.steps.Pending(d.id)
-	for _, s := range d.closed {
-		pending += len(s.Spans)
-	}
+	counts := p.counts(d)
 	r := rankReport{
 		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, rank: p.rankOf(d), device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
 		overlapNS: t.Overlapped, copyNS: t.Copy,
-		kernels: d.kernels, pending: uint64(pending), comm: d.comm, called: d.called,
+		counts: counts, kernels: d.kernels, pending: counts[books.KernelsPending], comm: d.comm, called: d.called,
 		became: kernelStates{
 			InSteps: d.inSteps, Outside: d.sum.Outside, Late: d.sum.Late, Invalid: d.sum.Invalid, Duplicate: d.sum.Duplicate,
 		},
 		invalid: maps.Clone(d.invalid), copies: maps.Clone(d.copies),
-		coverage: d.coverage.Report(coverNames), complete: d.complete, incomplete: maps.Clone(d.failed), readable: p.readable,
+		coverage: d.coverage.Report(coverNames), complete: d.complete, incomplete: maps.Clone(d.failed), dropped: p.losses(d), readable: p.readable,
 	}
 	for _, s := range d.series {
 		r.series = append(r.series, *s)

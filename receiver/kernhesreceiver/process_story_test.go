@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
@@ -19,6 +20,7 @@ type script struct {
 	pinned bool
 	events []byte
 	lines  []stepLine
+	seen   uint64 // kernels, by the shim
 }
 
 const epoch = 1_790_000_000_000_000_000 // unix ns
@@ -36,6 +38,9 @@ func newScript(t *testing.T, pairs ...string) *script {
 func (s *script) frame(k wire.Kind, body []byte) {
 	s.t.Helper()
 	f := wire.Frame{Kind: k, Body: body}
+	if k == wire.KindKernels {
+		s.seen += uint64(len(body) / 64)
+	}
 	if s.pinned {
 		f.Flags = wire.FlagPinned
 	} else {
@@ -101,7 +106,7 @@ func (s *script) flushed(at uint64) {
 func (s *script) lost(reason, what uint32, n, from, to uint64) {
 	s.frame(wire.KindLost, append(u32(reason, what), u64(n, us(from), us(to))...))
 }
-func (s *script) bye() { s.frame(wire.KindBye, make([]byte, 24)); s.end(false) }
+func (s *script) bye() { s.frame(wire.KindBye, append(u32(1, 0), u64(s.seen, 0)...)); s.end(false) }
 func (s *script) base(number uint64, correlation uint32) {
 	require.NoError(s.t, s.p.frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(number), u32(correlation, 1)...)}))
 	s.number, s.pinned = number, false
@@ -116,7 +121,7 @@ func (s *script) end(gone bool) {
 // report checks the books and returns the numbers of the first device.
 func (s *script) report() rankReport {
 	s.t.Helper()
-	books(s.t, s.p)
+	booksHold(s.t, s.p)
 	return s.p.reports()[0]
 }
 
@@ -466,9 +471,24 @@ func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 	r := s.report()
 	require.EqualValues(t, 2, r.complete)
 	require.EqualValues(t, 1, r.incomplete["too_large"])
+	require.Zero(t, r.dropped[books.SessionLimit], "each launch had its record")
 	require.EqualValues(t, 302, r.kernels)
 	require.NotZero(t, r.became.Outside, "launches in a step that was given up")
 	require.Equal(t, map[string]uint64{"max_session_bytes": 1}, r.limited)
+}
+
+func TestALaunchThatALimitGivesUpIsCounted(t *testing.T) {
+	s := newScript(t)
+	s.p.set.maxBytes = 3 * 24
+	s.push(0, "step:decode tokens=1")
+	for c := range uint32(5) {
+		s.launch(1+uint64(c), 1+c)
+	}
+	s.ran(1, 10, 11)
+	s.ran(2, 11, 12) // each is held for its step and for device time
+	require.Equal(t, map[string]uint64{"session_limit": 3}, s.report().dropped)
+	s.ran(3, 20, 30)
+	require.Equal(t, map[string]uint64{"session_limit": 3, "late": 1}, s.report().dropped, "it comes after all")
 }
 
 func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {

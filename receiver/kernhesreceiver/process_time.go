@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -67,11 +68,11 @@ func (p *process) lostRecords(body []byte) error {
 	if err != nil {
 		return err
 	}
-	reason, ok := wire.LostReasons[l.Reason]
-	if !ok {
-		reason = "other"
-	}
+	reason := books.OnWire(l.Reason)
 	p.dropped[reason] += l.Count
+	if reason == books.ShimBuffer {
+		p.shim.told(l.What, l.Count)
+	}
 	if l.What == wire.LostEvents {
 		p.unsure = true
 	}
@@ -202,7 +203,10 @@ func (p *process) end(gone bool) {
 	})
 	p.missing += lost
 	if lost > 0 && gone {
-		p.dropped["engine_gone"] += lost
+		p.dropped[books.EngineGone] += lost
+	}
+	if n := p.shim.kernels.missing + p.shim.copies.missing; n > 0 {
+		p.dropped[books.Wire] += n
 	}
 	if lost > 0 || p.loss {
 		p.lost(span.Limit)

@@ -1,6 +1,9 @@
 package kernhesreceiver
 
-import "github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+import (
+	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+)
 
 // A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
 // metrics and the dump say of it. A process has one for each device that it has used, in order
@@ -25,6 +28,7 @@ type rankReport struct {
 	computeNS, commNS, idleNS, unknownNS uint64 // device time: these add up to watermark − first start
 	overlapNS, copyNS                    uint64
 
+	counts     books.Counts      // all that the identities are of
 	kernels    uint64            // received
 	became     kernelStates      // what became of them
 	invalid    map[string]uint64 // those of became.Invalid, by reason
@@ -39,7 +43,7 @@ type rankReport struct {
 	stepRanges uint64
 	complete   uint64
 	incomplete map[string]uint64 // by reason
-	dropped    map[string]uint64 // by reason
+	dropped    map[string]uint64 // records lost, by reason; what no rank has is in the first report of a process
 	readable   bool
 
 	coverage coverage.Report

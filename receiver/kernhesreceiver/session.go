@@ -17,6 +17,7 @@ type engine interface {
 	takeParcels() []parcel    // chunks of packed steps that were cut since the last call
 	cut()                     // makes chunks of all packed steps
 	settled()                 // what was last taken is written and consumed
+	delivered(parcel, bool)   // the pipeline took a chunk (true), or it is refused for good
 	loose() loose             // records in frames up to acknowledgeable that are settled without a step
 	end(gone bool)            // the engine said BYE, or is gone: everything open closes
 	ended() bool
@@ -77,12 +78,13 @@ func (s *session) unsent() (n int) {
 
 // deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
 // something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
-func (s *session) deliver(d *dump, send func(parcel) error) (lost int, err error) {
+func (s *session) deliver(d *dump, send func(parcel) (taken bool, err error)) (lost int, err error) {
 	for len(s.parcels) > 0 {
-		if err := send(s.parcels[0]); err != nil {
+		taken, err := send(s.parcels[0])
+		if err != nil {
 			return 0, err
 		}
-		s.parcels = s.parcels[1:]
+		s.parted(taken)
 	}
 	if d == nil {
 		s.lines = s.lines[:0]
@@ -102,6 +104,14 @@ func (s *session) deliver(d *dump, send func(parcel) error) (lost int, err error
 		s.lines = s.lines[1:]
 	}
 	return 0, nil
+}
+
+// parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the turn, and not mu.
+func (s *session) parted(taken bool) {
+	s.mu.Lock()
+	s.engine.delivered(s.parcels[0], taken)
+	s.mu.Unlock()
+	s.parcels = s.parcels[1:]
 }
 
 // acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.

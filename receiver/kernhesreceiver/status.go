@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
@@ -74,13 +75,7 @@ type rankStatus struct {
 	InvalidBy   map[string]uint64 `json:"invalid_by_reason"`
 	CommKernels uint64            `json:"comm_kernels"`
 	Coverage    *coverageStatus   `json:"coverage"`
-	Residue     residueStatus     `json:"residue"` // what the books cannot explain: 0
-}
-
-// A residueStatus is what is left of the identities that hold at any time.
-type residueStatus struct {
-	Kernels  int64 `json:"kernels"`   // received less what became of them and what is pending
-	DeviceNS int64 `json:"device_ns"` // compute, comm, idle and unknown less watermark − first start
+	Residue     map[string]int64  `json:"residue"` // what the books cannot explain, by identity: 0
 }
 
 // A coverageStatus says how much of the kernels' time is known for what it is.
@@ -158,19 +153,7 @@ func newRankStatus(r *rankReport) rankStatus {
 		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
 		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
 		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, kernelStates: r.became, Pending: r.pending,
-		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Residue: residueOf(r),
-	}
-}
-
-// residueOf checks a rank's identities.
-func residueOf(r *rankReport) residueStatus {
-	wall := int64(r.watermarkNS - r.firstNS)
-	if r.firstNS == 0 || r.watermarkNS < r.firstNS {
-		wall = 0
-	}
-	return residueStatus{
-		Kernels:  int64(r.kernels - r.became.sum() - r.pending),
-		DeviceNS: int64(r.computeNS+r.commNS+r.idleNS+r.unknownNS) - wall,
+		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Residue: books.Residues(r.counts),
 	}
 }
 
@@ -238,8 +221,10 @@ func problems(s *status, quiet map[string]bool) []string {
 	for i := range s.Sessions {
 		p := &s.Sessions[i]
 		for _, r := range p.Ranks {
-			if r.Residue != (residueStatus{}) {
-				say("rank %d of run %s: the books do not add up: %d kernels, %d ns of device time", r.Rank, p.Run, r.Residue.Kernels, r.Residue.DeviceNS)
+			for _, identity := range slices.Sorted(maps.Keys(r.Residue)) {
+				if n := r.Residue[identity]; n != 0 {
+					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
+				}
 			}
 			sessions[fmt.Sprintf("rank %d of run %s", r.Rank, p.Run)]++
 		}

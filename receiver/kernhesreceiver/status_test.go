@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 )
 
@@ -34,6 +35,8 @@ func statusStory(now time.Time) status {
 	bad.coverage = coverage.Report{}
 	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
 	bad.dropped = map[string]uint64{"hes_buffer": 12}
+	good.counts = books.Counts{books.KernelsReceived: 100, books.KernelsInSteps: 99, books.KernelsPending: 1, books.DeviceWall: 8e9, books.DeviceIdle: 8e9}
+	bad.counts = books.Counts{books.KernelsReceived: 103, books.KernelsInSteps: 100, books.DeviceWall: 8e9 - 5, books.DeviceIdle: 8e9}
 	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []liveSession{
 		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
 		{id: 1, connected: true, reports: []rankReport{good}},
@@ -49,8 +52,8 @@ func TestStatus(t *testing.T) {
 	first, liar := s.Sessions[0], s.Sessions[2]
 	assert.Equal(t, "B200", first.Ranks[0].GPU)
 	assert.Equal(t, []float64{1, 2, 3, 1}, []float64{*first.HeardAge, *first.Ranks[0].KernelAge, *first.Ranks[0].StepAge, *first.Ranks[0].WatermarkAge})
-	assert.Equal(t, residueStatus{}, first.Ranks[0].Residue)
-	assert.Equal(t, residueStatus{Kernels: 3, DeviceNS: -5}, liar.Ranks[0].Residue)
+	assert.Equal(t, map[string]int64{"kernels": 0, "device_ns": 0}, first.Ranks[0].Residue)
+	assert.Equal(t, map[string]int64{"kernels": 3, "device_ns": -5}, liar.Ranks[0].Residue)
 	assert.InDelta(t, 3.0, liar.Waits, 0)
 	assert.Equal(t, "<script>\uFFFD\uFFFD\uFFFDevil", liar.ModeReason)
 	assert.Len(t, liar.Engine, maxStatusText+len("…"))
@@ -60,7 +63,8 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, []nameStatus{{"<b>mystery</b>", 2, 4}}, c.Defaulted)
 	assert.Nil(t, liar.Ranks[0].Coverage)
 	assert.Equal(t, []string{
-		"rank 1 of run r: the books do not add up: 3 kernels, -5 ns of device time",
+		"rank 1 of run r: the books do not add up: device_ns by -5",
+		"rank 1 of run r: the books do not add up: kernels by 3",
 		"rank 0 of run r: 2 sessions say that they are it",
 		"rank 1 of run r: process 8 is not connected",
 		"rank 1 of run r: traces in mode \"software\", <script>\uFFFD\uFFFD\uFFFDevil",

@@ -246,7 +246,11 @@ func (c *closer) finish(s *sealed, p *part) (files []Closed, err error) {
 			return nil, nil
 		case errors.Is(err, errJournal), errors.Is(err, chunk.ErrVersion), errors.Is(err, chunk.ErrCorrupt):
 			log.Error("A journal is set aside as ….journal.bad: its part stays unfinished", zap.Error(err))
-			return nil, disk.Rename(s.name.journal(), s.name.journal()+".bad")
+			if err := disk.Rename(s.name.journal(), s.name.journal()+".bad"); err != nil {
+				return nil, err
+			}
+			c.a.count(func(n *Counts) { n.Lost.add(s.rows) })
+			return nil, nil
 		case err != nil:
 			return nil, err
 		}

@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/kernhes/kernhes/internal/books"
 )
 
 // Telemetry is the exporter's own instruments, as metadata.yaml lists them under `telemetry`.
@@ -37,6 +39,7 @@ type observer struct {
 	instrument metric.Int64Observable
 	one        func(*Observed) int64
 	byTable    func(*Observed) map[string]int64
+	also       []attribute.KeyValue // besides the table
 }
 
 // NewTelemetry creates the instruments with the collector's meter.
@@ -55,8 +58,8 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	one := func(i metric.Int64Observable, value func(*Observed) int64) {
 		t.observed = append(t.observed, observer{instrument: i, one: value})
 	}
-	byTable := func(i metric.Int64Observable, values func(*Observed) map[string]int64) {
-		t.observed = append(t.observed, observer{instrument: i, byTable: values})
+	byTable := func(i metric.Int64Observable, values func(*Observed) map[string]int64, also ...attribute.KeyValue) {
+		t.observed = append(t.observed, observer{instrument: i, byTable: values, also: also})
 	}
 	one(counter("kernparquet_chunks", "{chunk}", "Chunks of packed steps that were taken; they outlive a crash."),
 		func(o *Observed) int64 { return o.Chunks })
@@ -65,8 +68,9 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	byTable(counter("kernparquet_rows", "{row}", "Rows of the chunks that were taken, by table."),
 		func(o *Observed) map[string]int64 { return o.Rows })
 	byTable(counter("kernparquet_lost_rows", "{row}",
-		"Rows that were taken and are in no closed file, because open files were removed or cut by others, by table."),
-		func(o *Observed) map[string]int64 { return o.LostRows })
+		"Rows that were taken and are in no closed file, because open files were removed or damaged by others, by table; "+
+			"reason is archive, as docs/books.md names this loss."),
+		func(o *Observed) map[string]int64 { return o.LostRows }, attribute.String("reason", books.ArchiveLost))
 	one(counter("kernparquet_closed_files", "{file}", "Files that were closed."),
 		func(o *Observed) int64 { return o.ClosedFiles })
 	one(counter("kernparquet_closed_bytes", "By", "Bytes of the files that were closed."),
@@ -100,7 +104,7 @@ func (t *Telemetry) Observe(values func() Observed) error {
 				continue
 			}
 			for table, n := range o.byTable(&v) {
-				to.ObserveInt64(o.instrument, n, metric.WithAttributes(attribute.String("table", table)))
+				to.ObserveInt64(o.instrument, n, metric.WithAttributes(append(o.also[:len(o.also):len(o.also)], attribute.String("table", table))...))
 			}
 		}
 		return nil

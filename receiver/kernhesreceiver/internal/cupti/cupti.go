@@ -30,7 +30,7 @@ const averageName = 256
 // An Invalid is why a record's timestamps cannot be believed.
 type Invalid uint8
 
-// Reasons of invalid timestamps, and their names.
+// Reasons of invalid timestamps.
 const (
 	Zero Invalid = iota
 	Backward
@@ -38,9 +38,6 @@ const (
 	Future
 	invalids
 )
-
-// InvalidNames are the reasons as metrics call them.
-var InvalidNames = [invalids]string{"zero_timestamp", "backward_timestamp", "too_long", "future_timestamp"}
 
 // hour is the longest kernel, and the furthest future, that is believed, in ns.
 const hour = 3600e9
@@ -325,12 +322,18 @@ func (j *Joiner) Copy(c *wire.Copy) *Launch {
 	return l
 }
 
-// Copy appends the time of a copy, if it can be believed. now is the host's time, unix ns.
-func (c *Columns) Copy(r *wire.Copy, now uint64) {
-	if start, end := r.Start(), r.End(); sound(start, end, now) {
-		c.Add(span.Make(start, end, span.Copy), 0)
+// Copy appends the time of a copy, or says why it cannot be believed. now is the host's time, unix ns.
+func (c *Columns) Copy(r *wire.Copy, now uint64) (why Invalid, bad bool) {
+	start, end := r.Start(), r.End()
+	if !sound(start, end, now) {
+		return fault(start, end), true
 	}
+	c.Add(span.Make(start, end, span.Copy), 0)
+	return 0, false
 }
+
+// Sound reports whether a copy's times can be believed.
+func Sound(r *wire.Copy, now uint64) bool { return sound(r.Start(), r.End(), now) }
 
 // Add appends a span with its ref.
 func (c *Columns) Add(s span.Span, ref uint64) {

@@ -71,6 +71,7 @@ var (
 	KernCopiesTotal                      = &Metric{"kern_copies_total", "Copy and memset records.", "{copy}", Sum, false, []string{"rank", "copy"}}
 	KernDeviceCopySecondsTotal           = &Metric{"kern_device_copy_seconds_total", "What copies and memsets add to the union of all kernels; idle less this is the bubble.", "s", Sum, true, []string{"rank"}}
 	KernDeviceOverlappedCommSecondsTotal = &Metric{"kern_device_overlapped_comm_seconds_total", "Communication hidden under compute.", "s", Sum, true, []string{"rank"}}
+	KernDeviceResidueSeconds             = &Metric{"kern_device_residue_seconds", "Time from the first kernel's start to the watermark less compute, comm, idle and unknown; anything but 0 is a fault of the receiver.", "s", Gauge, true, []string{"rank"}}
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
 	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
@@ -88,6 +89,9 @@ var (
 	KernLaunchesUnfulfilledTotal         = &Metric{"kern_launches_unfulfilled_total", "Launches given up on without all their records.", "{launch}", Sum, false, []string{"rank"}}
 	KernLimitedTotal                     = &Metric{"kern_limited_total", "What an engine sent that did not fit a limit of the receiver: texts, ranges, shapes that had to give way, steps in the series other, times that all open steps were given up, nodes, launches given up early.", "{item}", Sum, false, []string{"rank", "limit"}}
 	KernManifestMismatchesTotal          = &Metric{"kern_manifest_mismatches_total", "Kernels that met no launch of the manifest, and launches of it that met no kernel, once for each new shape of a step.", "{kernel}", Sum, false, []string{"rank"}}
+	KernPackedRecordsPending             = &Metric{"kern_packed_records_pending", "Records that are packed and wait for the logs pipeline.", "{record}", Gauge, false, []string{"rank", "record"}}
+	KernPackedRecordsTotal               = &Metric{"kern_packed_records_total", "Records that were packed for the logs pipeline, by what became of them.", "{record}", Sum, false, []string{"rank", "record", "delivery"}}
+	KernPackedResidue                    = &Metric{"kern_packed_residue", "Records packed less those that the logs pipeline took or refused and the pending ones; anything but 0 is a fault of the receiver.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Live sessions that share run and rank with another one.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
 	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so.", "{session}", Sum, false, []string{"end"}}
@@ -105,6 +109,7 @@ var (
 	KernShimPinnedDroppedTotal           = &Metric{"kern_shim_pinned_dropped_total", "Graph nodes, strings and ranges that did not fit the shim's snapshot.", "{entry}", Sum, false, []string{"rank"}}
 	KernShimQueuedBytes                  = &Metric{"kern_shim_queued_bytes", "Bytes of frames that the collector has not acknowledged.", "By", Gauge, false, []string{"rank"}}
 	KernShimQueuedMaxBytes               = &Metric{"kern_shim_queued_max_bytes", "Most bytes that ever were unacknowledged.", "By", Gauge, false, []string{"rank"}}
+	KernShimResidue                      = &Metric{"kern_shim_residue", "Records that the shim had seen at its last STATS or BYE less those that had arrived, were lost by LOST, lay in missing frames, or were an earlier collector's; anything but 0 is a fault.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernShimSentBytesTotal               = &Metric{"kern_shim_sent_bytes_total", "Bytes sent by the shim.", "By", Sum, false, []string{"rank"}}
 	KernShimSlowFlushesTotal             = &Metric{"kern_shim_slow_flushes_total", "Flushes longer than a second.", "{flush}", Sum, false, []string{"rank"}}
 	KernShimTextsCutTotal                = &Metric{"kern_shim_texts_cut_total", "Texts longer than 4096 bytes.", "{text}", Sum, false, []string{"rank"}}
@@ -116,7 +121,7 @@ var (
 	KernStepsIncompleteTotal             = &Metric{"kern_steps_incomplete_total", "Steps that closed without all records of their launches; they are in no other step metric.", "{step}", Sum, false, []string{"rank", "reason"}}
 	KernStepsTotal                       = &Metric{"kern_steps_total", "Complete steps.", "{step}", Sum, false, []string{"rank", "program", "batch", "kv"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
-	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were.", "{record}", Sum, false, []string{"rank", "reason"}}
+	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were (docs/books.md has the reasons).", "{record}", Sum, false, []string{"rank", "reason"}}
 	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI or another client has it.", "{flag}", Gauge, false, []string{"rank"}}
 	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark is behind the engine's last heartbeat.", "s", Gauge, true, []string{"rank"}}
 	KernWatermarkSeconds                 = &Metric{"kern_watermark_seconds", "Unix time up to which the rank's device time is known.", "s", Gauge, true, []string{"rank"}}
@@ -129,6 +134,7 @@ var Metrics = []*Metric{
 	KernCopiesTotal,
 	KernDeviceCopySecondsTotal,
 	KernDeviceOverlappedCommSecondsTotal,
+	KernDeviceResidueSeconds,
 	KernDeviceSecondsTotal,
 	KernInStepSecondsTotal,
 	KernKernelsCommTotal,
@@ -146,6 +152,9 @@ var Metrics = []*Metric{
 	KernLaunchesUnfulfilledTotal,
 	KernLimitedTotal,
 	KernManifestMismatchesTotal,
+	KernPackedRecordsPending,
+	KernPackedRecordsTotal,
+	KernPackedResidue,
 	KernRankConflicts,
 	KernSessions,
 	KernSessionsEndedTotal,
@@ -163,6 +172,7 @@ var Metrics = []*Metric{
 	KernShimPinnedDroppedTotal,
 	KernShimQueuedBytes,
 	KernShimQueuedMaxBytes,
+	KernShimResidue,
 	KernShimSentBytesTotal,
 	KernShimSlowFlushesTotal,
 	KernShimTextsCutTotal,
