@@ -64,6 +64,7 @@ func TestFaultsAreCounted(t *testing.T) {
 		require.Positive(t, taken)
 		assert.Equal(t, taken, r.Invalid)
 		assert.Equal(t, taken, r.n.count(`kern_kernels_invalid_total{reason="`+reason+`"}`))
+		assert.Equal(t, taken, dropped(r, reason))
 		assert.Equal(t, want.Kernels, r.Kernels)
 		assert.Less(t, r.ComputeNS, want.Compute)
 		assert.Equal(t, want.StepsComplete, r.StepsComplete)
@@ -105,6 +106,8 @@ func TestFaultsAreCounted(t *testing.T) {
 		{"duplicate=500", func(t *testing.T, r *rank, took tally) {
 			require.Positive(t, took["duplicated"])
 			assert.EqualValues(t, took["duplicated"], r.Duplicate)
+			assert.EqualValues(t, took["duplicated"], dropped(r, "duplicate"))
+			r.n[`kern_trace_dropped_records_total{reason="duplicate"}`] = 0
 			r.Kernels -= r.Duplicate // the rest is as expected
 			r.n["kern_shim_kernels_total"] -= float64(r.Duplicate)
 			isExpected(t, solo, r)
