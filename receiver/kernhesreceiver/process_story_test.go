@@ -20,7 +20,7 @@ type script struct {
 	pinned bool
 	events []byte
 	lines  []stepLine
-	seen   uint64 // kernels, by the shim
+	seen   records // by the shim
 }
 
 const epoch = 1_790_000_000_000_000_000 // unix ns
@@ -38,8 +38,11 @@ func newScript(t *testing.T, pairs ...string) *script {
 func (s *script) frame(k wire.Kind, body []byte) {
 	s.t.Helper()
 	f := wire.Frame{Kind: k, Body: body}
-	if k == wire.KindKernels {
-		s.seen += uint64(len(body) / 64)
+	switch k {
+	case wire.KindKernels:
+		s.seen.kernels += uint64(len(body) / 64)
+	case wire.KindCopies:
+		s.seen.copies += uint64(len(body) / 64)
 	}
 	if s.pinned {
 		f.Flags = wire.FlagPinned
@@ -106,7 +109,7 @@ func (s *script) flushed(at uint64) {
 func (s *script) lost(reason, what uint32, n, from, to uint64) {
 	s.frame(wire.KindLost, append(u32(reason, what), u64(n, us(from), us(to))...))
 }
-func (s *script) bye() { s.frame(wire.KindBye, append(u32(1, 0), u64(s.seen, 0)...)); s.end(false) }
+func (s *script) bye() { s.frame(wire.KindBye, append(u32(1, 0), u64(s.seen.kernels, s.seen.copies)...)); s.end(false) }
 func (s *script) base(number uint64, correlation uint32) {
 	require.NoError(s.t, s.p.frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(number), u32(correlation, 1)...)}))
 	s.number, s.pinned = number, false
