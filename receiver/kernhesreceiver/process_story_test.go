@@ -109,7 +109,10 @@ func (s *script) flushed(at uint64) {
 func (s *script) lost(reason, what uint32, n, from, to uint64) {
 	s.frame(wire.KindLost, append(u32(reason, what), u64(n, us(from), us(to))...))
 }
-func (s *script) bye() { s.frame(wire.KindBye, append(u32(1, 0), u64(s.seen.kernels, s.seen.copies)...)); s.end(false) }
+func (s *script) bye() {
+	s.frame(wire.KindBye, append(u32(1, 0), u64(s.seen.kernels, s.seen.copies)...))
+	s.end(false)
+}
 func (s *script) base(number uint64, correlation uint32) {
 	require.NoError(s.t, s.p.frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(number), u32(correlation, 1)...)}))
 	s.number, s.pinned = number, false
