@@ -2,10 +2,12 @@
 #include "callbacks.h"
 
 #include "attach.h"
+#include "clock.h"
 #include "cupti.h"
 #include "events.h"
 #include "flusher.h"
 #include "main.h"
+#include "meter.h"
 #include "pool.h"
 #include "records.h"
 #include "scrap.h"
@@ -121,8 +123,14 @@ static void resource(uint32_t id, const cupti_resource_data *data) {
   }
 }
 
+// is_frequent leaves out what comes a few times in a process's life and may take milliseconds.
+static bool is_frequent(int domain, uint32_t id) {
+  return domain == CUPTI_DRIVER_API || (domain == CUPTI_RESOURCE && id >= CUPTI_GRAPH_DESTROY_STARTING);
+}
+
 void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
   (void)user;
+  uint64_t began = is_frequent(domain, id) ? meter_begin() : 0;
   if (domain == CUPTI_DRIVER_API) {
     if (events_on() && data != NULL) launch(id, data);
   } else if (domain == CUPTI_RESOURCE) {
@@ -131,29 +139,33 @@ void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
     const cupti_state_data *state = data;
     attach_refused(id == CUPTI_FATAL_ERROR, state->result, state->message);
   }
+  meter_end(&meter_callbacks, began);
 }
 
 // The request callback may run inside a launch: a pop from a stack, and if few are left one signal, so that the flusher
 // has CUPTI give back what is complete.
 void callbacks_request(uint8_t **buffer, size_t *size, size_t *records) {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, began = clock_tick();
   *records = 0; // as many as fit
   *buffer = pool_lend(&bytes);
   if (*buffer == NULL && cupti.version < CUPTI_NULL_BUFFER) *buffer = scrap_lend(&bytes); // it crashes on NULL
   *size = bytes;
   if (pool_low()) flusher_hurry();
+  meter_add(&meter_buffers, began);
 }
 
 void callbacks_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
   (void)context, (void)stream, (void)size;
+  uint64_t began = clock_tick();
   bool alone;
   if (scrap_owns(buffer, &alone)) {
     records_scrapped(buffer, valid, alone);
     scrap_return(buffer);
-    return;
+  } else {
+    pool_complete(buffer, valid);
+    if (pool_low()) sender_wake();
   }
-  pool_complete(buffer, valid);
-  if (pool_low()) sender_wake();
+  meter_add(&meter_buffers, began);
 }
 
 void callbacks_request_v2(uint8_t **buffer, size_t *size, size_t *records, void *info) {

@@ -126,6 +126,7 @@ static uint64_t callbacks_of(uint16_t kind) {
 void encode_event(struct encoder *e, const kw_event *event) {
   e->events_seen++;
   e->callbacks_seen += callbacks_of(event->kind);
+  e->ranges_seen += event->kind <= KW_END;
   if (event->kind == KW_PUSH) {
     ranged(e, event, sizeof(kw_push), offsetof(kw_push, text), ((const kw_push *)(const void *)event)->domain);
   } else if (event->kind == KW_START) {

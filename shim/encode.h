@@ -29,7 +29,7 @@ struct encoder {
   struct filling events, kernels, copies; // they go out in this order
   uint64_t *seen;        // ENCODE_SEEN of them
   uint8_t said[ENCODE_DOMAINS]; // domains that were announced
-  uint64_t events_seen, callbacks_seen; // ever
+  uint64_t events_seen, callbacks_seen, ranges_seen; // ever
 };
 
 // encode_event takes an event out of the ring: registered texts are looked up, repeated ones get ids.

@@ -2,6 +2,7 @@
 #include "events.h"
 
 #include "clock.h"
+#include "meter.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@ uint32_t events_thread(void) {
 
 bool events_open(uint64_t bytes) {
   if (ring.base == NULL && !ring_open(&ring, bytes)) return false;
+  meter_calibrate();
   atomic_store(&on, true);
   return true;
 }

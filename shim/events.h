@@ -19,6 +19,7 @@ struct self {
   uint32_t thread; // 0: not asked yet
   bool launching;  // between entry and exit of a launch call
   bool captured;   // a graph node was made since that entry
+  uint16_t due;    // calls until one is timed; 0: none was made yet
   uint16_t depth[EVENTS_DEPTHS];
 };
 

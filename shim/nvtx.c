@@ -8,6 +8,7 @@
 #include "events.h"
 #include "log.h"
 #include "main.h"
+#include "meter.h"
 #include "names.h"
 #include "nvtx_abi.h"
 #include "utf8.h"
@@ -70,8 +71,10 @@ static int push(uint32_t domain, struct text text) {
   uint32_t depth = KW_DEPTH_UNKNOWN;
   if (domain < EVENTS_DEPTHS && self.depth[domain] < UINT16_MAX) depth = ++self.depth[domain];
   int now = mode();
+  uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE) events_push(0, events_thread(), domain, depth, text);
   else if (now == EARLY) early_push(domain, depth, text), main_range();
+  meter_end(&meter_ranges, began);
   return depth == KW_DEPTH_UNKNOWN ? NVTX_NO_TRACKING : (int)depth - 1;
 }
 
@@ -79,8 +82,10 @@ static int pop(uint32_t domain) {
   uint32_t depth = KW_DEPTH_UNKNOWN;
   if (domain < EVENTS_DEPTHS) depth = self.depth[domain] > 0 ? --self.depth[domain] : 0;
   int now = mode();
+  uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE) events_pop(domain, depth);
   else if (now == EARLY) early_pop(domain, depth);
+  meter_end(&meter_ranges, began);
   return depth == KW_DEPTH_UNKNOWN ? NVTX_NO_TRACKING : (int)depth;
 }
 
@@ -89,15 +94,19 @@ static uint64_t start(uint64_t theirs, uint32_t domain, struct text text) {
   static _Atomic uint64_t ids;
   uint64_t range = theirs != 0 ? theirs : atomic_fetch_add(&ids, 1) + 1;
   int now = mode();
+  uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE) events_start(0, events_thread(), range, domain, text);
   else if (now == EARLY) early_start(range, domain, text), main_range();
+  meter_end(&meter_ranges, began);
   return range;
 }
 
 static void end(uint64_t range) {
   int now = mode();
+  uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE) events_end(range);
   else if (now == EARLY) early_end(range);
+  meter_end(&meter_ranges, began);
 }
 
 // for_next gives attributes that the next library understands: a registered string of ours is none to it.

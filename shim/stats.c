@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "events.h"
+#include "meter.h"
 #include "pool.h"
 
 void stats_body(const struct stats_source *from, struct bytes *body) {
@@ -24,6 +25,10 @@ void stats_body(const struct stats_source *from, struct bytes *body) {
       {KW_STAT_TEXTS_CUT, 0, events_cut()},
       {KW_STAT_PINNED_DROPPED, 0, q->base.dropped},
       {KW_STAT_BUFFER_REQUESTS, 0, pool_requests()},
+      {KW_STAT_CALLBACK_NS, 0, meter_estimate(&meter_callbacks, from->encoder->callbacks_seen)},
+      {KW_STAT_RANGE_NS, 0, meter_estimate(&meter_ranges, from->encoder->ranges_seen)},
+      {KW_STAT_BUFFER_NS, 0, atomic_load(&meter_buffers.ns)},
+      {KW_STAT_RANGES, 0, from->encoder->ranges_seen},
   };
   bytes_put(body, stats, sizeof stats);
 }

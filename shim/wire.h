@@ -90,6 +90,11 @@
 #define KW_STAT_TEXTS_CUT 15u         // texts longer than KW_MAX_TEXT
 #define KW_STAT_PINNED_DROPPED 16u    // graph nodes, strings, or ranges that did not fit the snapshot
 #define KW_STAT_BUFFER_REQUESTS 17u
+// What the shim takes of the engine's threads, and of CUPTI's. Not what CUPTI takes itself.
+#define KW_STAT_CALLBACK_NS 18u       // in CUPTI's launch and graph callbacks, estimated
+#define KW_STAT_RANGE_NS 19u          // in NVTX calls, estimated
+#define KW_STAT_BUFFER_NS 20u         // in CUPTI's buffer callbacks
+#define KW_STAT_RANGES 21u            // NVTX calls
 
 // Reasons of BYE.
 #define KW_BYE_EXIT 1u

@@ -144,6 +144,12 @@ const (
 	StatTextsCut       = 15 //
 	StatPinnedDropped  = 16 //
 	StatBufferRequests = 17 //
+	StatCallbackTime   = 18 // ns, estimated
+	StatRangeTime      = 19 // ns, estimated
+	StatBufferTime     = 20 // ns
+	StatRanges         = 21 //
+
+	StatLast = StatRanges // the last that is known
 )
 
 type stat [16]byte

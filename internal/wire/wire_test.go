@@ -219,8 +219,10 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_STAT_CALLBACKS": StatCallbacks, "KW_STAT_KERNELS": StatKernels, "KW_STAT_COPIES": StatCopies, "KW_STAT_EVENTS": StatEvents,
 		"KW_STAT_CONNECTS": StatConnects, "KW_STAT_FLUSHES": StatFlushes, "KW_STAT_FLUSH_NS": StatFlushTime,
 		"KW_STAT_SLOW_FLUSHES": StatSlowFlushes, "KW_STAT_TEXTS_CUT": StatTextsCut, "KW_STAT_PINNED_DROPPED": StatPinnedDropped,
-		"KW_STAT_BUFFER_REQUESTS": StatBufferRequests,
-		"KW_REFUSED_VERSION":      RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol, "KW_REFUSED_AUTH": RefusedAuth,
+		"KW_STAT_BUFFER_REQUESTS": StatBufferRequests, "KW_STAT_CALLBACK_NS": StatCallbackTime, "KW_STAT_RANGE_NS": StatRangeTime,
+		"KW_STAT_BUFFER_NS": StatBufferTime, "KW_STAT_RANGES": StatRanges,
+		"KW_COMMAND_WINDOW": CommandWindow, "KW_COMMAND_YIELD": CommandYield, "KW_COMMAND_RESUME": CommandResume,
+		"KW_REFUSED_VERSION": RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol, "KW_REFUSED_AUTH": RefusedAuth,
 	} {
 		if k, ok := v.(Kind); ok {
 			v = uint16(k)

@@ -260,6 +260,10 @@ var shimMetrics = []struct {
 	{wire.StatTextsCut, metadata.KernShimTextsCutTotal},
 	{wire.StatPinnedDropped, metadata.KernShimPinnedDroppedTotal},
 	{wire.StatBufferRequests, metadata.KernShimBufferRequestsTotal},
+	{wire.StatCallbackTime, metadata.KernShimCallbackSecondsTotal},
+	{wire.StatRangeTime, metadata.KernShimRangeSecondsTotal},
+	{wire.StatBufferTime, metadata.KernShimBufferSecondsTotal},
+	{wire.StatRanges, metadata.KernShimRangeCallsTotal},
 }
 
 // shim appends the statistics that the shim has sent.

@@ -85,7 +85,7 @@ func (b *shimBooks) told(what uint32, n uint64) {
 // tookStats takes a STATS frame.
 func (p *process) tookStats(body []byte) error {
 	err := wire.Stats(body, func(key uint32, value uint64) {
-		if key <= wire.StatBufferRequests {
+		if key <= wire.StatLast {
 			p.stats[key] = value
 		}
 	})

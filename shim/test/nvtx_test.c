@@ -4,8 +4,11 @@
 #include "check.h"
 #include "cupti.h"
 #include "events.h"
+#include "meter.h"
 #include "nvtx.h"
 #include "nvtx_abi.h"
+#include "pool.h"
+#include "scrap.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -100,6 +103,70 @@ static int graph_node_id(void *node, uint64_t *id) {
   return 0;
 }
 
+// Every 251st call of a thread is timed, wherever it began to count; the estimate is of all.
+static void *many_launches(void *unused) {
+  cupti_api_data call = {.correlation = 7};
+  for (uint32_t i = 0; i < 10 * METER_EVERY; i++) {
+    call.site = i % 2;
+    callbacks_api(NULL, CUPTI_DRIVER_API, 307, &call);
+    at = got = 0;
+    ring_take(events_ring(), taken, sizeof taken);
+  }
+  CHECK_EQUAL(costs, 0);
+  return unused;
+}
+
+static void metered(void) {
+  uint64_t before = atomic_load(&meter_callbacks.timed), ranges = atomic_load(&meter_ranges.timed);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, many_launches, NULL) == 0);
+  pthread_join(thread, NULL);
+  CHECK_EQUAL(atomic_load(&meter_callbacks.timed) - before, 10);
+  CHECK_EQUAL(atomic_load(&meter_ranges.timed), ranges);
+  struct meter m = {.timed = 4, .ns = 200};
+  CHECK_EQUAL(meter_estimate(&m, 1000), 50000);
+  CHECK_EQUAL(meter_estimate(&(struct meter){0}, 1000), 0);
+  for (int i = 0; i < 1000; i++) {
+    uint16_t first = meter_first();
+    CHECK(first >= 1 && first <= METER_EVERY);
+  }
+}
+
+static int no_record(uint8_t *buffer, size_t valid, void **record) {
+  (void)buffer, (void)valid, (void)record;
+  return CUPTI_END_OF_BUFFER;
+}
+
+// A buffer is given and taken back inside launches, too: neither allocates, locks or waits, also when none is left.
+static void *buffers(void *unused) {
+  static uint8_t *lent[64];
+  size_t size, records = 1, count = 0;
+  cupti.version = CUPTI_NULL_BUFFER;
+  do callbacks_request(&lent[count], &size, &records);
+  while (lent[count] != NULL && ++count < 64);
+  CHECK_EQUAL(count, 4);
+  CHECK(size == 0 && records == 0);
+  cupti.version = CUPTI_HWTRACE; // it would crash
+  cupti.ActivityGetNextRecord = no_record;
+  uint8_t *spare;
+  callbacks_request(&spare, &size, &records);
+  CHECK(spare != NULL && size == SCRAP_BYTES);
+  callbacks_complete(NULL, 0, spare, size, 0);
+  for (size_t i = 0; i < count; i++) callbacks_complete(NULL, 0, lent[i], 4096, i);
+  CHECK_EQUAL(costs, 0);
+  return unused;
+}
+
+static void buffers_from_new_thread(void) {
+  CHECK(pool_open(4, 4096) && scrap_open());
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, buffers, NULL) == 0);
+  pthread_join(thread, NULL);
+  CHECK_EQUAL(pool_out(), 4);
+  CHECK_EQUAL(pool_waiting(), 0 + 1 + 2 + 3);
+  CHECK(pool_completed() != NULL);
+}
+
 static void captured_launch(void) {
   cupti_api_data call = {.site = 0, .correlation = 5};
   cupti_graph_data graph = {.node = (void *)0x500000001, .node_type = 0};
@@ -176,6 +243,8 @@ int main(void) {
   CHECK(l->head.kind == KW_LAUNCH && l->correlation == 99 && l->flags == KW_LAUNCH_GRAPH);
   popped(0, 2);
   captured_launch();
+  metered();
+  buffers_from_new_thread();
 
   a.message_type = MESSAGE_REGISTERED;
   a.message = NULL;

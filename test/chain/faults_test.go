@@ -194,6 +194,10 @@ func TestTooFewEvents(t *testing.T) {
 	require.Len(t, whole, 1)
 	isExpected(t, name, whole[0])
 	events := whole[0].n.count("kern_shim_events_total")
+	for _, part := range []series{"kern_shim_callback_seconds_total", "kern_shim_range_seconds_total", "kern_shim_buffer_seconds_total"} {
+		assert.Positive(t, whole[0].n[part], "%s: the shim takes some time of the engine's", part)
+		t.Logf("%s: %v of %v callbacks, %v NVTX calls", part, whole[0].n[part], whole[0].n["kern_shim_callbacks_total"], whole[0].n["kern_shim_range_calls_total"])
+	}
 	ranks, tallies := c.play(t, "KERNHES_EVENTS_KB=64", "--speed", "100", file(name))
 	require.Len(t, ranks, 1)
 	r, want := ranks[0], asRecorded()[name].Devices[0]

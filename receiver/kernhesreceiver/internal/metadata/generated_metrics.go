@@ -96,8 +96,10 @@ var (
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
 	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so.", "{session}", Sum, false, []string{"end"}}
 	KernShimBufferRequestsTotal          = &Metric{"kern_shim_buffer_requests_total", "Activity buffers that CUPTI asked for.", "{buffer}", Sum, false, []string{"rank"}}
+	KernShimBufferSecondsTotal           = &Metric{"kern_shim_buffer_seconds_total", "Time in the shim's callbacks that give CUPTI a buffer or take one back, on whichever thread CUPTI calls them.", "s", Sum, true, []string{"rank"}}
 	KernShimBuffers                      = &Metric{"kern_shim_buffers", "Activity buffers out of the pool.", "{buffer}", Gauge, false, []string{"rank"}}
 	KernShimBuffersMax                   = &Metric{"kern_shim_buffers_max", "Most activity buffers that ever were out of the pool.", "{buffer}", Gauge, false, []string{"rank"}}
+	KernShimCallbackSecondsTotal         = &Metric{"kern_shim_callback_seconds_total", "Time of the engine's threads in the shim's launch and graph callbacks, extrapolated from every 251st. Its rate is a share of one thread. Not what CUPTI itself takes: docs/gpu.md has that.", "s", Sum, true, []string{"rank"}}
 	KernShimCallbacksTotal               = &Metric{"kern_shim_callbacks_total", "CUPTI callbacks taken.", "{callback}", Sum, false, []string{"rank"}}
 	KernShimConnectsTotal                = &Metric{"kern_shim_connects_total", "Connections that the shim made.", "{connection}", Sum, false, []string{"rank"}}
 	KernShimCopiesTotal                  = &Metric{"kern_shim_copies_total", "Copy and memset records that the shim saw.", "{copy}", Sum, false, []string{"rank"}}
@@ -109,6 +111,8 @@ var (
 	KernShimPinnedDroppedTotal           = &Metric{"kern_shim_pinned_dropped_total", "Graph nodes, strings and ranges that did not fit the shim's snapshot.", "{entry}", Sum, false, []string{"rank"}}
 	KernShimQueuedBytes                  = &Metric{"kern_shim_queued_bytes", "Bytes of frames that the collector has not acknowledged.", "By", Gauge, false, []string{"rank"}}
 	KernShimQueuedMaxBytes               = &Metric{"kern_shim_queued_max_bytes", "Most bytes that ever were unacknowledged.", "By", Gauge, false, []string{"rank"}}
+	KernShimRangeCallsTotal              = &Metric{"kern_shim_range_calls_total", "NVTX calls of ranges that the shim heard.", "{call}", Sum, false, []string{"rank"}}
+	KernShimRangeSecondsTotal            = &Metric{"kern_shim_range_seconds_total", "Time of the engine's threads in the shim's part of NVTX calls, extrapolated from every 251st.", "s", Sum, true, []string{"rank"}}
 	KernShimResidue                      = &Metric{"kern_shim_residue", "Records that the shim had seen at its last STATS or BYE less those that had arrived, were lost by LOST, lay in missing frames, or were an earlier collector's; anything but 0 is a fault.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernShimSentBytesTotal               = &Metric{"kern_shim_sent_bytes_total", "Bytes sent by the shim.", "By", Sum, false, []string{"rank"}}
 	KernShimSlowFlushesTotal             = &Metric{"kern_shim_slow_flushes_total", "Flushes longer than a second.", "{flush}", Sum, false, []string{"rank"}}
@@ -159,8 +163,10 @@ var Metrics = []*Metric{
 	KernSessions,
 	KernSessionsEndedTotal,
 	KernShimBufferRequestsTotal,
+	KernShimBufferSecondsTotal,
 	KernShimBuffers,
 	KernShimBuffersMax,
+	KernShimCallbackSecondsTotal,
 	KernShimCallbacksTotal,
 	KernShimConnectsTotal,
 	KernShimCopiesTotal,
@@ -172,6 +178,8 @@ var Metrics = []*Metric{
 	KernShimPinnedDroppedTotal,
 	KernShimQueuedBytes,
 	KernShimQueuedMaxBytes,
+	KernShimRangeCallsTotal,
+	KernShimRangeSecondsTotal,
 	KernShimResidue,
 	KernShimSentBytesTotal,
 	KernShimSlowFlushesTotal,
