@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kernhes/kernhes/internal/faults"
 )
 
 const doctorText = `Says whether kernhes can trace on this machine, and how: the shim, the driver, the GPUs, CUPTI with its known faults,
@@ -160,10 +162,8 @@ func cuptiFindings(said map[string][]string, version int) []finding {
 			"; an engine may still bring its own (PyTorch does), else name one by KERNHES_CUPTI"}}
 	}
 	found := []finding{{"ok", "CUPTI", fmt.Sprintf("version %d, %s", version, last(said["cupti"]))}}
-	for _, fault := range knownFaults {
-		if version >= fault.from && version < fault.fixed {
-			found = append(found, finding{"warn", "CUPTI", fault.text})
-		}
+	for _, f := range faults.Of(version, true) {
+		found = append(found, finding{"warn", "CUPTI", f.Text})
 	}
 	return found
 }

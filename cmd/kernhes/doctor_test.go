@@ -46,7 +46,9 @@ func TestDoctorOnHopper(t *testing.T) {
 		"ok GPU: NVIDIA H200, compute capability 9.0",
 		"ok CUPTI: version 130001, /lib/libcupti.so.13",
 		"warn CUPTI: graph launches may carry wrong correlation ids after the first tracing session; fixed in 13.1 Update 1",
+		"warn CUPTI: with HES a flush while NCCL sets up may corrupt the heap, and copies in graphs lose half of their node's id; fixed in 13.4",
 		"warn CUPTI: with HES it leaks 100 bytes a kernel and may crash while graphs are instantiated; fixed in 13.4 Update 1",
+		"warn CUPTI: the longer it traces the more CPU it takes; fixed in 13.4 Update 1",
 		"warn HES: this GPU has none: it needs Blackwell or newer (27, CUPTI_ERROR_NOT_SUPPORTED)",
 		"note software: " + softwareCost,
 	}

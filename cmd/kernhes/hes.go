@@ -6,18 +6,6 @@ import (
 	"strings"
 )
 
-// knownFaults are CUPTI's, by the versions that have them, as NVIDIA's release notes tell of them.
-var knownFaults = []struct {
-	from, fixed int
-	text        string
-}{
-	{0, 27, "before 12.9 it crashes when no activity buffer is free; the shim keeps a reserve"},
-	{130000, 130001, "13.0 may crash when NVTX is used before CUPTI, and in a flush; 13.0 Update 1 does not"},
-	{130000, 130101, "graph launches may carry wrong correlation ids after the first tracing session; fixed in 13.1 Update 1"},
-	{130200, 130300, "13.2 slows down with each CUPTI call; fixed in 13.3"},
-	{26, 130401, "with HES it leaks 100 bytes a kernel and may crash while graphs are instantiated; fixed in 13.4 Update 1"},
-}
-
 // hesByDefault is the version above which the shim uses HES unasked.
 const hesByDefault = 130400
 

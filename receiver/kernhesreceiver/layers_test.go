@@ -17,6 +17,7 @@ import (
 // layers says which rooms a room may import: the ones that a record has passed before. Only this package knows the Collector.
 var layers = map[string][]string{
 	"books":    {},
+	"faults":   {},
 	"wire":     {},
 	"span":     {},
 	"metadata": {},
@@ -39,7 +40,7 @@ const pdata = "go.opentelemetry.io/collector/pdata/"
 
 // folder is where a room lies in the module.
 func folder(room string) string {
-	if room == "wire" || room == "books" {
+	if room == "wire" || room == "books" || room == "faults" {
 		return "internal/" + room
 	}
 	return "receiver/kernhesreceiver/internal/" + room

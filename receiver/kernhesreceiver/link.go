@@ -122,6 +122,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	welcome := wire.Welcome{Acknowledged: s.acked, Received: max(s.acked, s.engine.received())}
 	s.mu.Unlock()
 	l.log.Info("engine connected", zap.String("mode", hello.Info["mode"]), zap.String("mode_reason", hello.Info["mode_reason"]),
+		zap.String("cupti_version", hello.Info["cupti_version"]), zap.Strings("cupti_known_faults", faultTexts(hello.Info, hello.Info["mode"])),
 		zap.Uint64("acknowledged", welcome.Acknowledged), zap.Uint64("received", welcome.Received))
 	return l.say(wire.AppendWelcome(nil, welcome))
 }

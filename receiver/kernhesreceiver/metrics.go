@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/faults"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -280,6 +281,23 @@ func (s *metricSet) shim(stats map[uint32]uint64) {
 	}
 }
 
+// faultsOf are the known faults of the CUPTI that an engine traces with, in a mode; none where it traces nothing.
+func faultsOf(info map[string]string, mode string) []faults.Fault {
+	version, err := strconv.Atoi(info["cupti_version"])
+	if err != nil || mode == "off" {
+		return nil
+	}
+	return faults.Of(version, mode == "hes")
+}
+
+func faultTexts(info map[string]string, mode string) []string {
+	texts := []string{}
+	for _, f := range faultsOf(info, mode) {
+		texts = append(texts, f.Text)
+	}
+	return texts
+}
+
 // rankResource says whose metrics these are; what the engine did not say is left out.
 func rankResource(to pcommon.Map, r *rankReport, instance string) {
 	put := func(name, value string) {
@@ -303,6 +321,7 @@ func rankResource(to pcommon.Map, r *rankReport, instance string) {
 	put(metadata.ResourceHwName, r.info[gpu+"name"])
 	put(metadata.ResourceKernShimVersion, r.info["shim_version"])
 	put(metadata.ResourceKernCuptiVersion, r.info["cupti_version"])
+	put(metadata.ResourceKernCuptiKnownFaults, faults.IDs(faultsOf(r.info, r.mode)))
 	put(metadata.ResourceKernDriverVersion, r.info["driver_version"])
 }
 

@@ -85,7 +85,7 @@ func numbers(m pmetric.Metric) (p []pmetric.NumberDataPoint) {
 func full() *rankReport {
 	r := &rankReport{
 		mode: "hes", tracing: true, info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
-			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130401",
+			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130400",
 			"driver_version": "13000"},
 		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
 		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13,

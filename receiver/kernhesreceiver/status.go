@@ -41,6 +41,7 @@ type sessionStatus struct {
 	Subscribed    bool              `json:"subscribed"` // to CUPTI, which mostly takes but one
 	Shim          string            `json:"shim_version"`
 	CUPTI         string            `json:"cupti_version"`
+	Faults        []string          `json:"cupti_known_faults"`
 	Driver        string            `json:"driver_version"`
 	Connected     bool              `json:"connected"`
 	Waits         float64           `json:"waiting_seconds"`  // for its engine to reconnect
@@ -134,6 +135,7 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 			s.EngineVersion, s.Model = text("engine_version"), text("model")
 			s.Mode, s.ModeReason, s.Subscribed = text("mode"), text("mode_reason"), text("subscribed") == "1"
 			s.Shim, s.CUPTI, s.Driver = text("shim_version"), text("cupti_version"), text("driver_version")
+			s.Faults = faultTexts(r.info, s.Mode)
 			s.HeardAge = age(r.nowNS, uint64(now.UnixNano()))
 			s.Readable, s.Missing, s.launchCounts = r.readable, r.missing, r.launches
 		}

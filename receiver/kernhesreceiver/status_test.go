@@ -55,6 +55,9 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, map[string]int64{"kernels": 0, "device_ns": 0}, first.Ranks[0].Residue)
 	assert.Equal(t, map[string]int64{"kernels": 3, "device_ns": -5}, liar.Ranks[0].Residue)
 	assert.InDelta(t, 3.0, liar.Waits, 0)
+	require.Len(t, first.Faults, 2)
+	assert.Contains(t, first.Faults[0], "with HES it leaks")
+	assert.Empty(t, liar.Faults, "it does not say its version")
 	assert.Equal(t, "<script>\uFFFD\uFFFD\uFFFDevil", liar.ModeReason)
 	assert.Len(t, liar.Engine, maxStatusText+len("…"))
 	c := first.Ranks[0].Coverage

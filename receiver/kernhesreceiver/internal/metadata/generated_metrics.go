@@ -4,20 +4,21 @@ package metadata
 
 // Resource attributes.
 const (
-	ResourceHostName          = "host.name"           // Host of the engine.
-	ResourceHwId              = "hw.id"               // UUID of the GPU.
-	ResourceHwName            = "hw.name"             // Name of the GPU.
-	ResourceKernCuptiVersion  = "kern.cupti.version"  // cuptiGetVersion.
-	ResourceKernDevice        = "kern.device"         // Index of the CUDA device in its process.
-	ResourceKernDriverVersion = "kern.driver.version" // Version of the CUDA driver.
-	ResourceKernEngineVersion = "kern.engine.version" // KERNHES_ENGINE_VERSION.
-	ResourceKernMode          = "kern.mode"           // How kernels are traced: hes, software or off.
-	ResourceKernModel         = "kern.model"          // KERNHES_MODEL.
-	ResourceKernRun           = "kern.run"            // One start of an engine over all its ranks.
-	ResourceKernShimVersion   = "kern.shim.version"   // Version of libkernhes.so.
-	ResourceProcessPid        = "process.pid"         // Process id of the engine.
-	ResourceServiceInstanceId = "service.instance.id" // run/rank/pid.
-	ResourceServiceName       = "service.name"        // The engine: KERNHES_ENGINE, else the name of the executable.
+	ResourceHostName             = "host.name"               // Host of the engine.
+	ResourceHwId                 = "hw.id"                   // UUID of the GPU.
+	ResourceHwName               = "hw.name"                 // Name of the GPU.
+	ResourceKernCuptiKnownFaults = "kern.cupti.known_faults" // Ids of the faults that this release of CUPTI is known to have in this mode, with commas between; GET /status says what they are.
+	ResourceKernCuptiVersion     = "kern.cupti.version"      // cuptiGetVersion.
+	ResourceKernDevice           = "kern.device"             // Index of the CUDA device in its process.
+	ResourceKernDriverVersion    = "kern.driver.version"     // Version of the CUDA driver.
+	ResourceKernEngineVersion    = "kern.engine.version"     // KERNHES_ENGINE_VERSION.
+	ResourceKernMode             = "kern.mode"               // How kernels are traced: hes, software or off.
+	ResourceKernModel            = "kern.model"              // KERNHES_MODEL.
+	ResourceKernRun              = "kern.run"                // One start of an engine over all its ranks.
+	ResourceKernShimVersion      = "kern.shim.version"       // Version of libkernhes.so.
+	ResourceProcessPid           = "process.pid"             // Process id of the engine.
+	ResourceServiceInstanceId    = "service.instance.id"     // run/rank/pid.
+	ResourceServiceName          = "service.name"            // The engine: KERNHES_ENGINE, else the name of the executable.
 )
 
 // Attributes of spans.
