@@ -123,7 +123,7 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 }
 
 // newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.
-func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) engine, change func(*Config)) *bench {
+func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) engine, change func(*Config), before ...func(*kernhesReceiver)) *bench {
 	t.Helper()
 	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
 	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")
@@ -140,6 +140,9 @@ func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) en
 	r, err := newReceiver(set, b.cfg, newEngine)
 	require.NoError(t, err)
 	r.metrics = b.sink
+	for _, f := range before {
+		f(r)
+	}
 	b.r = r
 	require.NoError(t, confmap.Validate(b.cfg))
 	require.NoError(t, r.Start(t.Context(), host))

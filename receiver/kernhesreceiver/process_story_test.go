@@ -20,7 +20,8 @@ type script struct {
 	pinned bool
 	events []byte
 	lines  []stepLine
-	seen   records // by the shim
+	seen   records          // by the shim
+	out    func(wire.Frame) // where frames go instead of the process
 }
 
 const epoch = 1_790_000_000_000_000_000 // unix ns
@@ -49,6 +50,10 @@ func (s *script) frame(k wire.Kind, body []byte) {
 	} else {
 		s.number++
 		f.Number = s.number
+	}
+	if s.out != nil {
+		s.out(f)
+		return
 	}
 	require.NoError(s.t, s.p.frame(f))
 	s.lines = append(s.lines, s.p.takeLines()...)
@@ -94,10 +99,15 @@ func (s *script) clone(at uint64, from, to uint64) {
 	s.event(wire.EventNodeCloned, 1, at, u64(from, to), "")
 }
 
-func (s *script) kernel(c uint32, node, start, end uint64) {
+func (s *script) kernel(c uint32, node, start, end uint64) { s.record(c, 0, node, start, end) }
+
+// named sends a kernel with a name.
+func (s *script) named(c, name uint32, start, end uint64) { s.record(c, name, 0, start, end) }
+
+func (s *script) record(c, name uint32, node, start, end uint64) {
 	b := make([]byte, 64)
 	copy(b, u64(start, end, node))
-	copy(b[24:], u32(c, 0, 7))
+	copy(b[24:], u32(c, name, 7))
 	s.frame(wire.KindKernels, b)
 }
 
