@@ -20,19 +20,37 @@ type engineStatus struct {
 	Mode       string
 	Reason     string `json:"mode_reason"`
 	Subscribed bool
-	Ranks      []struct{ Kernels uint64 }
+	Ranks      []struct {
+		Kernels     uint64
+		CommKernels uint64 `json:"comm_kernels"`
+		Coverage    struct {
+			Classified map[string]float64 `json:"classified_seconds"`
+			InStep     float64            `json:"in_step_fraction"`
+			Labelled   float64            `json:"labelled_fraction"`
+		}
+	}
 }
 
-func (c *collector) engine(run string) (e engineStatus) {
+// A collectorStatus is of GET /status what these tests look at.
+type collectorStatus struct {
+	Problems []string
+	Sessions []engineStatus
+}
+
+func (c *collector) status() (s collectorStatus) {
 	c.t.Helper()
 	answer, err := http.Get(c.control + "/status?format=json")
 	require.NoError(c.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	require.NoError(c.t, err)
-	var s struct{ Sessions []engineStatus }
 	require.NoError(c.t, json.Unmarshal(body, &s), "%s", body)
-	for _, e := range s.Sessions {
+	return s
+}
+
+func (c *collector) engine(run string) engineStatus {
+	c.t.Helper()
+	for _, e := range c.status().Sessions {
 		if e.Run == run {
 			return e
 		}

@@ -68,7 +68,7 @@ const (
 // The metrics.
 var (
 	KernClassifiedSecondsTotal           = &Metric{"kern_classified_seconds_total", "Time of kernels, in steps that are final or outside any, by what gave them their class: the engine's manifest, a rule of the name table, or nothing, so that they count as compute. Kernels that overlap count each.", "s", Sum, true, []string{"rank", "by"}}
-	KernCommUnseen                       = &Metric{"kern_comm_unseen", "1 if several ranks of the run have steps and none was ever seen to communicate, as when its kernels have names that no rule knows; else 0.", "1", Gauge, false, []string{"rank"}}
+	KernCommUnseen                       = &Metric{"kern_comm_unseen", "1 if several ranks of the run have steps and none was ever seen to communicate, as when its kernels have names that no rule knows; else 0.", "{flag}", Gauge, false, []string{"rank"}}
 	KernCopiesTotal                      = &Metric{"kern_copies_total", "Copy and memset records.", "{copy}", Sum, false, []string{"rank", "copy"}}
 	KernDeviceCopySecondsTotal           = &Metric{"kern_device_copy_seconds_total", "What copies and memsets add to the union of all kernels; idle less this is the bubble.", "s", Sum, true, []string{"rank"}}
 	KernDeviceOverlappedCommSecondsTotal = &Metric{"kern_device_overlapped_comm_seconds_total", "Communication hidden under compute.", "s", Sum, true, []string{"rank"}}
