@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,14 @@ run: build bin/duckdb-run ## build all, play the bundled recordings through it a
 
 build: dist cli shim ## build everything into bin/
 
-test: test-go test-c test-python ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+test: test-go coverage test-c test-python ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+
+# What reads bytes from outside, by its own tests.
+DECODERS := ./internal/wire ./internal/chunk
+coverage: ## the decoders of wire and chunk must be covered to 90% by their own tests
+	@go test -cover $(DECODERS) | awk '{ print } \
+	  match($$0, /coverage: [0-9.]+/) { seen++; if (substr($$0, RSTART + 10, RLENGTH - 10) + 0 < 90) low = 1 } \
+	  END { exit low || seen != $(words $(DECODERS)) }'
 
 test-python:
 	PYTHONDONTWRITEBYTECODE=1 python3 python/test_kernhes.py

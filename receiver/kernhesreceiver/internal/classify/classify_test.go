@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
 
@@ -195,6 +196,15 @@ func TestParseSaysWhere(t *testing.T) {
 func FuzzTable(f *testing.F) {
 	f.Add("comm\tpath\t(^|::)x\tx\ty", "_ZN4vllm1xEv")
 	f.Add("# version: 7\nspin\twhole\thold\n", "void hold<int>()")
+	recording, err := krec.Read("../../../../testdata/recordings/tp2.rank1.krec.zst")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, frame := range recording.Frames {
+		if n, ok := frame.(*krec.Name); ok {
+			f.Add("comm\tpath\tnccl", n.Text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, table, name string) {
 		rules, err := Parse(table)
 		if err != nil {

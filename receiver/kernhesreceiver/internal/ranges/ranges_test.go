@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/krec"
 )
 
 const unknownDepth = 0xffffffff
@@ -174,6 +176,15 @@ func TestOpenStepsAreBounded(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("step:decode seq=1,seqs=48,tokens=48,kv=98304")
 	f.Add("step:a ,=,==,x=,=y, k=v")
+	recording, err := krec.Read("../../../../testdata/recordings/tp2.rank1.krec.zst")
+	require.NoError(f, err)
+	seen := map[string]bool{}
+	for _, frame := range recording.Frames {
+		if p, ok := frame.(*krec.Push); ok && len(seen) < 32 && !seen[p.Text] {
+			seen[p.Text] = true
+			f.Add(p.Text)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, ok := Default[0].parse(text)
 		if ok && (s.Program == "" || !strings.HasPrefix(text, "step:"+s.Program)) {
