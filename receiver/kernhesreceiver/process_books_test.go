@@ -2,8 +2,10 @@ package kernhesreceiver
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
@@ -101,4 +103,39 @@ func (s *script) copyOf(start, end uint64) {
 	copy(b, u64(start, end))
 	b[42] = wire.CopyMemcpy
 	s.frame(wire.KindCopies, b)
+}
+
+func TestAKernelOutsideThatDeviceTimeHasPassedIsLate(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.oneStep(900, 2)
+	s.flushed(5000)
+	s.ran(99, 100, 200) // of no launch that is known
+	r := s.report()
+	require.EqualValues(t, 1, r.became.Late)
+	require.Equal(t, map[string]uint64{books.Late: 1}, r.dropped)
+}
+
+// A hang shows: no step closes, and the age of the last one grows with the engine's heartbeats.
+func TestAHangShows(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.flushed(1000)
+	s.push(2000, "step:decode tokens=1")
+	s.launch(2001, 2) // its kernel never ends
+	s.pop(2002)
+	age := func() float64 {
+		m := pmetric.NewMetrics()
+		r := s.report()
+		appendRank(m, &r, false, "", "", time.Time{})
+		return points(m)["kern_last_step_age_seconds"][""][0].(float64)
+	}
+	before := age()
+	for at := uint64(1); at <= 30; at++ {
+		s.flushed(at * second)
+		require.Greater(t, age(), before)
+		before = age()
+	}
+	require.InDelta(t, 30-30e-6, before, 1e-9)
+	require.EqualValues(t, 1, s.report().complete)
 }
