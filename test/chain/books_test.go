@@ -1,0 +1,122 @@
+//go:build chain
+
+package chain_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/parquet"
+)
+
+// withArchive has a collector that is prepared write what it packs as Parquet files.
+func (c *collector) withArchive() {
+	c.t.Helper()
+	text, err := os.ReadFile(c.config)
+	require.NoError(c.t, err)
+	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  kernparquet: {directory: \""+c.archive()+"\"}\n", 1)
+	config += "    logs: {receivers: [kernhes], exporters: [kernparquet]}\n"
+	require.NoError(c.t, os.WriteFile(c.config, []byte(config), 0o600))
+}
+
+func (c *collector) archive() string { return filepath.Join(c.dir, "archive") }
+
+// sources ends the collector and gives the sources of its files of kernels, by run and rank.
+func (c *collector) sources() map[string]parquet.Source {
+	c.t.Helper()
+	c.stop()
+	files, err := filepath.Glob(filepath.Join(c.archive(), "*.parquet"))
+	require.NoError(c.t, err)
+	of := map[string]parquet.Source{}
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		require.NoError(c.t, err)
+		footer := b[len(b)-int(parquet.FooterLength(b[len(b)-parquet.TailBytes:])):]
+		table, groups, err := parquet.ReadFooter(footer)
+		require.NoError(c.t, err)
+		if table != parquet.Kernels || len(groups) == 0 {
+			continue
+		}
+		for _, s := range groups[0].Sources { // a footer has them for the file
+			name := fmt.Sprintf("%s/%d", s.Run, s.Rank)
+			if have, ok := of[name]; !ok || s.Counts[books.KernelsReceived] >= have.Counts[books.KernelsReceived] {
+				of[name] = s
+			}
+		}
+	}
+	return of
+}
+
+// Counter, footer and residue agree with what a fault took, for each way to lose a record.
+func TestEachLossIsInCounterAndFooter(t *testing.T) {
+	const solo = "solo.rank0"
+	took := func(name string) func(*testing.T, *rank, tally) int {
+		return func(_ *testing.T, _ *rank, n tally) int { return int(n[name]) }
+	}
+	// lacking is what did not arrive of the recording, copies too.
+	lacking := func(t *testing.T, r *rank, _ tally) int {
+		want, _ := expected(t, solo)
+		return want.Kernels - r.Kernels + want.Copies["memset"] - r.Copies["memset"]
+	}
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	c.withArchive()
+	c.start()
+	type loss struct {
+		rank   *rank
+		reason string
+		taken  int
+	}
+	var losses []loss
+	for _, test := range []struct {
+		reason string
+		args   []string
+		taken  func(*testing.T, *rank, tally) int
+	}{
+		{books.CUPTIDropped, []string{"KERNHES_MOCK_FAULT=drop=1000"}, took("dropped")},
+		{books.ShimMalformed, []string{"KERNHES_MOCK_FAULT=truncate"}, took("truncated")},
+		{books.ZeroTimestamp, []string{"KERNHES_MOCK_FAULT=zero-start=500"}, took("zero")},
+		{books.BackwardTimestamp, []string{"KERNHES_MOCK_FAULT=backward=500"}, took("backward")},
+		{books.Duplicate, []string{"KERNHES_MOCK_FAULT=duplicate=500"}, took("duplicated")},
+		{books.ShimPool, []string{"KERNHES_POOL_BUFFERS=1", "KERNHES_POOL_BUFFER_KB=64", "--speed", "30", "--cupti", "12080"}, lacking},
+		{books.ShimEvents, []string{"KERNHES_EVENTS_KB=64", "--speed", "100"}, nil},
+	} {
+		ranks, tallies := c.play(t, append(test.args, file(solo))...)
+		require.Len(t, ranks, 1)
+		n := ranks[0].n.count(`kern_trace_dropped_records_total{reason="` + test.reason + `"}`)
+		if test.taken != nil {
+			assert.Equal(t, test.taken(t, ranks[0], tallies[0]), n, test.reason)
+		}
+		require.Positive(t, n, "%s: the fault took nothing", test.reason)
+		losses = append(losses, loss{ranks[0], test.reason, n})
+	}
+	sources := c.sources()
+	for _, l := range losses {
+		inFooter(t, sources, l.rank, l.reason, l.taken)
+	}
+}
+
+// inFooter fails unless a rank's source in the files says what its counters say: that a loss took so many, and nothing
+// else did.
+func inFooter(t *testing.T, sources map[string]parquet.Source, r *rank, reason string, taken int) {
+	t.Helper()
+	s, ok := sources[fmt.Sprintf("%s/%d", r.Run, r.Rank)]
+	require.True(t, ok, "%s: %s/%d is in no file", reason, r.Run, r.Rank)
+	assert.EqualValues(t, r.Kernels, s.Counts[books.KernelsReceived], "%s: received", reason)
+	assert.EqualValues(t, r.InSteps, s.Counts[books.KernelsInSteps], "%s: in steps", reason)
+	assert.EqualValues(t, taken, s.Losses[reason], reason)
+	for other, n := range s.Losses {
+		assert.EqualValues(t, r.n.count(`kern_trace_dropped_records_total{reason="`+other+`"}`), n, "%s: %s", reason, other)
+	}
+	assert.Len(t, s.Losses, len(books.Received()), reason)
+	assert.Len(t, s.Residues, len(books.Identities), reason)
+	for identity, n := range s.Residues {
+		assert.Zero(t, n, "%s: residue of %s", reason, identity)
+	}
+}
