@@ -81,6 +81,8 @@ func (e *fakeEngine) acknowledgeable() uint64 {
 	return e.got
 }
 
+func (e *fakeEngine) holds() (uint64, string) { return e.acknowledgeable(), "a word" }
+
 func (e *fakeEngine) takeLines() []stepLine {
 	lines := e.lines
 	e.lines = nil

@@ -311,31 +311,41 @@ func (p *process) note(frame uint64, l loose) {
 
 // acknowledgeable is the frame before the first on which something open rests.
 func (p *process) acknowledgeable() uint64 {
-	frame := p.got
-	hold := func(first uint64) { frame = min(frame, max(first, 1)-1) }
+	frame, _ := p.holds()
+	return frame
+}
+
+// holds is the frame up to which all is settled, and what rests on the next one; "" if nothing does.
+func (p *process) holds() (frame uint64, by string) {
+	frame = p.got
+	hold := func(first uint64, what string) {
+		if first = max(first, 1) - 1; first < frame {
+			frame, by = first, what
+		}
+	}
 	if f, ok := p.steps.Held(); ok {
-		hold(f)
+		hold(f, "an open step")
 	}
 	if _, f, ok := p.names.Oldest(); ok {
-		hold(f)
+		hold(f, "a launch whose records have not come")
 	}
 	for _, d := range p.devices {
 		for _, s := range d.closed {
-			hold(s.Frame)
+			hold(s.Frame, "a step that is not final")
 		}
 	}
 	for _, d := range p.devices {
 		if d.packed.loose != nil {
-			hold(d.packed.first)
+			hold(d.packed.first, "kernels outside any step that wait for a flush")
 		}
 		if d.packed.open != 0 {
-			hold(uint64(d.packed.open))
+			hold(uint64(d.packed.open), "a chunk that is still open")
 		}
 	}
 	if p.packing.sent != 0 {
-		hold(uint64(p.packing.sent))
+		hold(uint64(p.packing.sent), "the logs pipeline or the dump")
 	}
-	return frame
+	return frame, by
 }
 
 // loose counts what was settled without a step in the frames up to the acknowledgeable one.

@@ -520,3 +520,28 @@ func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {
 	require.NotZero(t, r.unknownNS)
 	require.EqualValues(t, 3, r.complete)
 }
+
+func TestWhatHoldsBackAnAcknowledgementIsSaid(t *testing.T) {
+	s := newScript(t)
+	holds := func(settled uint64, what string) {
+		t.Helper()
+		frame, by := s.p.holds()
+		require.Equal(t, what, by)
+		require.Equal(t, settled, frame)
+	}
+	s.flushed(0)
+	holds(1, "")
+	s.launch(10, 1)
+	holds(1, "a launch whose records have not come")
+	s.ran(1, 20, 30)
+	holds(3, "")
+	s.push(40, "step:decode tokens=1")
+	holds(3, "an open step")
+	s.launch(41, 2)
+	s.pop(42)
+	s.ran(2, 50, second)
+	s.flushed(second / 2)
+	holds(3, "a step that is not final")
+	s.flushed(2 * second)
+	holds(9, "")
+}

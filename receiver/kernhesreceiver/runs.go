@@ -12,6 +12,8 @@ type liveSession struct {
 	id        uint64
 	connected bool
 	waits     time.Duration // since its connection ended, if it has none
+	open      uint64        // frames that were taken and are not settled
+	holds     string        // what rests on the first of them
 	reports   []rankReport
 }
 
@@ -21,6 +23,8 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 		s.mu.Lock()
 		if !s.over {
 			one := liveSession{id: s.id, connected: s.conn != nil, reports: s.engine.reports()}
+			settled, by := s.engine.holds()
+			one.open, one.holds = s.engine.received()-settled, by
 			if !one.connected {
 				one.waits = now.Sub(s.left)
 			}

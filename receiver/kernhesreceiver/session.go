@@ -13,6 +13,7 @@ type engine interface {
 	frame(f wire.Frame) error // takes one frame; an error ends the connection, not the session
 	received() uint64         // highest numbered frame taken
 	acknowledgeable() uint64  // highest frame of which every record is settled
+	holds() (uint64, string)  // the same, and what rests on the frame after it; "": nothing
 	takeLines() []stepLine    // steps that closed since the last call, in order of closing
 	takeParcels() []parcel    // chunks of packed steps that were cut since the last call
 	cut()                     // makes chunks of all packed steps

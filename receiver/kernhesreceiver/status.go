@@ -44,10 +44,12 @@ type sessionStatus struct {
 	Faults        []string          `json:"cupti_known_faults"`
 	Driver        string            `json:"driver_version"`
 	Connected     bool              `json:"connected"`
-	Waits         float64           `json:"waiting_seconds"`  // for its engine to reconnect
-	HeardAge      *float64          `json:"heard_age"`        // since the engine's last heartbeat
-	Lost          map[string]uint64 `json:"lost"`             // records, by reason
-	Readable      bool              `json:"drop_count_known"` // CUPTI says how many it dropped
+	OpenFrames    uint64            `json:"open_frames"`       // taken and not settled; the engine keeps them, to send them again
+	HeldBy        string            `json:"held_by,omitempty"` // what rests on the first of them
+	Waits         float64           `json:"waiting_seconds"`   // for its engine to reconnect
+	HeardAge      *float64          `json:"heard_age"`         // since the engine's last heartbeat
+	Lost          map[string]uint64 `json:"lost"`              // records, by reason
+	Readable      bool              `json:"drop_count_known"`  // CUPTI says how many it dropped
 	Missing       uint64            `json:"missing_kernels"`
 	launchCounts
 	Ranks []rankStatus `json:"ranks"`
@@ -123,7 +125,8 @@ func (s *sessionStatus) firstRank() int64 {
 }
 
 func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
-	s := sessionStatus{Session: sessionName(from.id), Connected: from.connected, Ranks: []rankStatus{}, Lost: map[string]uint64{}}
+	s := sessionStatus{Session: sessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
+		Ranks: []rankStatus{}, Lost: map[string]uint64{}}
 	if !from.connected {
 		s.Waits = from.waits.Seconds()
 	}

@@ -39,7 +39,7 @@ func statusStory(now time.Time) status {
 	bad.counts = books.Counts{books.KernelsReceived: 103, books.KernelsInSteps: 100, books.DeviceWall: 8e9 - 5, books.DeviceIdle: 8e9}
 	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []liveSession{
 		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
-		{id: 1, connected: true, reports: []rankReport{good}},
+		{id: 1, connected: true, open: 9, holds: "an open step", reports: []rankReport{good}},
 		{id: 3, connected: true, reports: []rankReport{good}},
 	})
 }
@@ -55,6 +55,8 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, map[string]int64{"kernels": 0, "device_ns": 0}, first.Ranks[0].Residue)
 	assert.Equal(t, map[string]int64{"kernels": 3, "device_ns": -5}, liar.Ranks[0].Residue)
 	assert.InDelta(t, 3.0, liar.Waits, 0)
+	assert.EqualValues(t, 9, first.OpenFrames)
+	assert.Equal(t, "an open step", first.HeldBy)
 	require.Len(t, first.Faults, 2)
 	assert.Contains(t, first.Faults[0], "with HES it leaks")
 	assert.Empty(t, liar.Faults, "it does not say its version")
@@ -129,6 +131,7 @@ func TestServeStatus(t *testing.T) {
 		assert.Contains(t, body, "&lt;script&gt;", "texts of engines are escaped")
 		assert.NotContains(t, body, "<script>")
 		assert.NotContains(t, body, "<b>mystery")
+		assert.Contains(t, body, "Not acknowledged: 9 frames, the first for an open step.")
 		assert.Contains(t, body, "</html>")
 	}
 	for _, data := range [][2]string{{"", "*/*"}, {"?format=json", "text/html"}} {
