@@ -13,9 +13,12 @@ type Position struct {
 
 // A Plan says which positions of a shape count alike. It is made once and does not change.
 type Plan struct {
-	group  []uint32 // of each position
+	runs   []run // of all positions, in order
 	groups []group
 }
+
+// A run is positions in a row of one group: nearly all of a step whose kernels are known.
+type run struct{ group, n uint32 }
 
 // A group is positions that count alike. It has a name where that is of interest: of what is defaulted or unlabelled.
 type group struct {
@@ -25,7 +28,7 @@ type group struct {
 
 // NewPlan makes the plan of a shape from its n positions.
 func NewPlan(n int, at func(i int) Position) *Plan {
-	p := &Plan{group: make([]uint32, n)}
+	p := &Plan{}
 	index := map[Position]uint32{}
 	for i := range n {
 		pos := at(i)
@@ -38,8 +41,12 @@ func NewPlan(n int, at func(i int) Position) *Plan {
 			index[pos] = g
 			p.groups = append(p.groups, group{Position: pos})
 		}
-		p.group[i] = g
 		p.groups[g].kernels++
+		if last := len(p.runs) - 1; last >= 0 && p.runs[last].group == g {
+			p.runs[last].n++
+		} else {
+			p.runs = append(p.runs, run{g, 1})
+		}
 	}
 	return p
 }
@@ -90,9 +97,13 @@ func (a *Account) Step(p *Plan, spans []span.Span) {
 		t = a.tally(p)
 	}
 	t.steps++
-	ns, group := t.ns, p.group[:len(spans)]
-	for i, s := range spans {
-		ns[group[i]] += s.End() - s.Start
+	for _, r := range p.runs {
+		var ns uint64
+		for _, s := range spans[:r.n] {
+			ns += s.End() - s.Start
+		}
+		t.ns[r.group] += ns
+		spans = spans[r.n:]
 	}
 }
 

@@ -87,17 +87,25 @@ func TestTopIsBounded(t *testing.T) {
 	}
 }
 
+// BenchmarkStep sums a step whose kernels are known, and one that changes at each kernel.
 func BenchmarkStep(b *testing.B) {
-	positions := make([]Position, 600)
-	spans := make([]span.Span, 600)
-	for i := range positions {
-		positions[i] = Position{fmt.Sprint("kernel", i%30), span.By(i % 2), i%3 > 0}
-		spans[i] = span.Make(uint64(i*1000+1), uint64(i*1000+900), span.Compute)
+	for what, mixed := range map[string]bool{"known": false, "mixed": true} {
+		b.Run(what, func(b *testing.B) {
+			positions := make([]Position, 600)
+			spans := make([]span.Span, 600)
+			for i := range positions {
+				positions[i] = Position{fmt.Sprint("kernel", i%30), span.ByRule, true}
+				if mixed {
+					positions[i].By, positions[i].Labelled = span.By(i%2), i%3 > 0
+				}
+				spans[i] = span.Make(uint64(i*1000+1), uint64(i*1000+900), span.Compute)
+			}
+			plan := planOf(positions)
+			var a Account
+			for b.Loop() {
+				a.Step(plan, spans)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(spans)), "ns/kernel")
+		})
 	}
-	plan := planOf(positions)
-	var a Account
-	for b.Loop() {
-		a.Step(plan, spans)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(spans)), "ns/kernel")
 }
