@@ -146,6 +146,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernLaunchesTotal, r.launches.All)
 	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
 	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
+	s.count(metadata.KernGraphReplaysUncheckedTotal, r.launches.Unchecked)
 	s.count(metadata.KernKernelsMissingTotal, r.missing)
 	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
 

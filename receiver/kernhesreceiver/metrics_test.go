@@ -92,7 +92,7 @@ func full() *rankReport {
 		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
 		invalid: map[string]uint64{"zero_timestamp": 3},
 		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
-		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1}, stepRanges: 12, complete: 10,
+		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, stepRanges: 12, complete: 10,
 		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
 		coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
@@ -154,6 +154,7 @@ func TestMetricValues(t *testing.T) {
 	check("kern_watermark_age_seconds", "", 1.0)
 	check("kern_last_step_age_seconds", "", 2.5)
 	check("kern_kernels_total", "late", int64(4))
+	check("kern_graph_replays_unchecked_total", "", int64(8))
 	check("kern_kernels_residue", "", int64(1))
 	check("kern_shim_residue", "kernel", int64(2))
 	check("kern_shim_residue", "copy", int64(3))

@@ -334,6 +334,35 @@ func TestAGraphWhoseCaptureWasNotSeenIsWhatCameUntilTheWatermarkPassed(t *testin
 	require.EqualValues(t, 2, r.complete)
 	require.EqualValues(t, 4, r.became.InSteps)
 	require.Zero(t, r.launches.Unfulfilled)
+	require.EqualValues(t, 2, r.launches.Unchecked)
+}
+
+func TestAReplayThatLacksANodeIsIncomplete(t *testing.T) {
+	s := newScript(t)
+	for node := range uint64(3) {
+		s.node(0, 5<<32|node)
+		s.clone(0, 5<<32|node, 6<<32|node)
+	}
+	for i := range uint64(3) {
+		at := 1000 + i*11*second
+		s.push(at, "step:decode tokens=1")
+		s.graphLaunch(at+1, uint32(1+i))
+		s.pop(at + 2)
+		s.ranNode(uint32(1+i), 6<<32, at+10, at+20)
+		if i != 1 { // nothing says that the record is lost
+			s.ranNode(uint32(1+i), 6<<32|1, at+20, at+30)
+		}
+		s.ranNode(uint32(1+i), 6<<32|2, at+30, at+40)
+		s.flushed(at + second)
+	}
+	r := s.report()
+	require.Empty(t, r.dropped)
+	require.EqualValues(t, 1, r.missing)
+	require.EqualValues(t, 1, r.launches.Unfulfilled)
+	require.Zero(t, r.launches.Unchecked)
+	require.EqualValues(t, 2, r.complete)
+	require.Equal(t, map[string]uint64{"missing_records": 1}, r.incomplete)
+	require.Equal(t, "missing_records", s.lines[1].Reason, "its step is marked")
 }
 
 func TestASessionWithoutStepsHasItsGraphLaunchesAsSteps(t *testing.T) {

@@ -67,6 +67,7 @@ type launchCounts struct {
 	All         uint64 `json:"launches"`
 	Captured    uint64 `json:"captured_launches"`
 	Unfulfilled uint64 `json:"unfulfilled_launches"`
+	Unchecked   uint64 `json:"unchecked_replays"`
 }
 
 // A seriesReport is the totals of the complete steps of one label set.

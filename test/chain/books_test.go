@@ -4,9 +4,14 @@ package chain_test
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +19,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/parquet"
+	"github.com/kernhes/kernhes/internal/wire"
 )
 
 // withArchive has a collector that is prepared write what it packs as Parquet files.
@@ -21,7 +27,7 @@ func (c *collector) withArchive() {
 	c.t.Helper()
 	text, err := os.ReadFile(c.config)
 	require.NoError(c.t, err)
-	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  kernparquet: {directory: \""+c.archive()+"\"}\n", 1)
+	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  kernparquet: {directory: \""+c.archive()+"\", http: {endpoint: "+freeAddress(c.t)+"}}\n", 1)
 	config += "    logs: {receivers: [kernhes], exporters: [kernparquet]}\n"
 	require.NoError(c.t, os.WriteFile(c.config, []byte(config), 0o600))
 }
@@ -119,4 +125,105 @@ func inFooter(t *testing.T, sources map[string]parquet.Source, r *rank, reason s
 	for identity, n := range s.Residues {
 		assert.Zero(t, n, "%s: residue of %s", reason, identity)
 	}
+}
+
+// thief stands between engines and a collector, and takes the first frame of kernels that has a launch before it.
+func (c *collector) thief(taken chan<- int) (endpoint string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, "thief.sock")
+	listener, err := net.Listen("unix", path)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		engine, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer engine.Close()
+		there, err := net.Dial("unix", c.socket)
+		if err != nil {
+			return
+		}
+		defer there.Close()
+		go func() { _, _ = io.Copy(engine, there) }()
+		reader, stolen := wire.NewReader(engine), false
+		for {
+			f, err := reader.Next()
+			if err != nil {
+				return
+			}
+			if f.Kind == wire.KindKernels && !stolen {
+				stolen = true
+				taken <- len(f.Body) / 64
+				continue
+			}
+			if _, err := there.Write(wire.AppendFrame(nil, f.Kind, f.Flags, f.Number, f.Body)); err != nil {
+				return
+			}
+		}
+	}()
+	return "unix://" + path
+}
+
+// A frame that vanishes on the way, and of which the shim knows nothing, is found by what the shim has seen.
+func TestAFrameThatVanishesIsCounted(t *testing.T) {
+	t.Parallel()
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	c.withArchive()
+	c.start()
+	taken := make(chan int, 1)
+	ranks, _ := c.play(t, "KERNHES_ENDPOINT="+c.thief(taken), "--speed", "4", file("solo.rank0"))
+	require.Len(t, ranks, 1)
+	r, n := ranks[0], <-taken
+	want, _ := expected(t, "solo.rank0")
+	assert.Equal(t, want.Kernels-n, r.Kernels)
+	assert.Equal(t, n, r.n.count(`kern_trace_dropped_records_total{reason="wire"}`))
+	assert.Positive(t, r.UnknownNS)
+	inFooter(t, c.sources(), r, books.Wire, n)
+}
+
+// What launches still lacked when their engine was killed is counted; nothing waits for it for ever.
+func TestAnEngineThatIsKilledIsCounted(t *testing.T) {
+	t.Parallel()
+	c := prepare(t, "dump: DIR/dump.jsonl", "reconnect_timeout: 1s")
+	c.withArchive()
+	c.start()
+	p := c.begin(t, "--speed", "1", file("solo.rank0"))
+	c.eventually("steps are closed", func() bool { return len(c.read(t).steps) > 20 })
+	require.NoError(t, p.command.Process.Kill())
+	<-p.ended
+	c.eventually("its session ends", func() bool { return len(c.read(t).of(p.run).sessions) > 0 })
+	ranks := c.ranks(t, p.run)
+	require.Len(t, ranks, 1)
+	r := ranks[0]
+	assert.Equal(t, r.Missing, r.n.count(`kern_trace_dropped_records_total{reason="engine_gone"}`))
+	assert.EqualValues(t, r.Missing, r.n.sum("kern_trace_dropped_records_total"))
+	inFooter(t, c.sources(), r, books.EngineGone, r.Missing)
+}
+
+// What the pipeline refuses for good is counted by its rank; what it takes after that says so in the files.
+func TestWhatThePipelineRefusesIsCounted(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refused.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(server.Close)
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	text, err := os.ReadFile(c.config)
+	require.NoError(t, err)
+	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  otlp_http: {endpoint: \""+server.URL+"\", sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}\n", 1)
+	require.NoError(t, os.WriteFile(c.config, []byte(config+"    logs: {receivers: [kernhes], exporters: [otlp_http]}\n"), 0o600))
+	c.start()
+	ranks, _ := c.play(t, file("solo.rank0"))
+	require.Len(t, ranks, 1)
+	r := ranks[0]
+	isSeen, _ := expected(t, "solo.rank0")
+	assert.Positive(t, refused.Load())
+	n := r.n.count(`kern_trace_dropped_records_total{reason="downstream_refused"}`)
+	assert.Equal(t, isSeen.Kernels+isSeen.Copies["memset"]+isSeen.Copies["copy kind 1"], n, "all is refused")
+	assert.Equal(t, isSeen.Kernels, r.n.count(`kern_packed_records_total{delivery="refused",record="kernel"}`))
+	assert.Zero(t, r.n.sum("kern_packed_records_total", `delivery="consumed"`))
+	assert.Zero(t, r.n.sum("kern_packed_records_pending"))
 }

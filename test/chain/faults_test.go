@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/books"
 )
 
 // incomplete is how many steps were, for whatever reason.
@@ -217,8 +219,8 @@ func TestTooFewEvents(t *testing.T) {
 // The collector is away for longer than the engine can buffer: the oldest goes, counted, and the rest comes.
 func TestBufferBound(t *testing.T) {
 	t.Parallel()
-	c := newCollector(t)
-	c.stop()
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	c.withArchive() // it runs only later
 	const name = "solo.rank0"
 	// Of some 8 MiB the last 5 are kept. They are flushed so often that there are launches as well as their records in them.
 	p := c.begin(t, "KERNHES_BUFFER_MB=5", "KERNHES_FLUSH_MS=20", "--speed", "2", file(name))
@@ -240,4 +242,5 @@ func TestBufferBound(t *testing.T) {
 	assert.Positive(t, r.UnknownNS)
 	// What was heard whole is as it was, with its labels: names and nodes outlive the frames that brought them.
 	assert.Positive(t, completeAsRecorded(t, name, r), "steps that came whole")
+	inFooter(t, c.sources(), r, books.ShimBuffer, dropped)
 }

@@ -43,7 +43,11 @@ const (
 const hour = 3600e9
 
 // Counts of launches since the session began.
-type Counts struct{ Launches, Captured, Unfulfilled uint64 }
+type Counts struct {
+	Launches, Captured uint64
+	Unfulfilled        uint64 // given up without all their records
+	Unchecked          uint64 // replays of graphs of which nobody can say how many kernels they give
+}
 
 // Refused counts what did not fit the limits.
 type Refused struct {

@@ -142,6 +142,9 @@ func (j *Joiner) end(l *Launch, state uint8) {
 	if state == expired {
 		j.Counts.Unfulfilled++
 	}
+	if _, known := l.Expected(); !known && l.graph != nil {
+		j.Counts.Unchecked++
+	}
 	j.recent = append(j.recent, l)
 	if len(j.recent)-j.recentHead > j.limits.Recent {
 		j.forget()

@@ -74,6 +74,7 @@ var (
 	KernDeviceOverlappedCommSecondsTotal = &Metric{"kern_device_overlapped_comm_seconds_total", "Communication hidden under compute.", "s", Sum, true, []string{"rank"}}
 	KernDeviceResidueSeconds             = &Metric{"kern_device_residue_seconds", "Time from the first kernel's start to the watermark less compute, comm, idle and unknown; anything but 0 is a fault of the receiver.", "s", Gauge, true, []string{"rank"}}
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
+	KernGraphReplaysUncheckedTotal       = &Metric{"kern_graph_replays_unchecked_total", "Replays of graphs of which nobody can say how many kernels they give, so that a missing one does not show: their capture was not seen, or kernels came of nodes that no launch made or that are of another graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsInvalidTotal              = &Metric{"kern_kernels_invalid_total", "Kernel records whose timestamps cannot be believed, by reason; they are the invalid ones of kern_kernels_total.", "{kernel}", Sum, false, []string{"rank", "reason"}}
@@ -141,6 +142,7 @@ var Metrics = []*Metric{
 	KernDeviceOverlappedCommSecondsTotal,
 	KernDeviceResidueSeconds,
 	KernDeviceSecondsTotal,
+	KernGraphReplaysUncheckedTotal,
 	KernInStepSecondsTotal,
 	KernKernelsCommTotal,
 	KernKernelsInvalidTotal,
