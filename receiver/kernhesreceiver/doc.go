@@ -37,6 +37,6 @@
 // What kernels are classed by follows the user's files while they change (said.go), and runs.go looks at all ranks of a run
 // together: if they never communicate, something is not known for what it is.
 //
-// What is lost on the way is counted where it is lost; kern_kernels_residue is what the books cannot
-// explain, and is 0.
+// What is lost on the way is counted where it is lost, by the names of internal/books; process_books.go keeps the
+// account, and what its identities cannot explain is a residue, a metric that is 0 (docs/books.md).
 package kernhesreceiver
