@@ -17,7 +17,11 @@ func (m *mutator) graphCopies() {
 			if after == nil {
 				after = map[int]uint64{-1: 0} // at -1: how many of its kernels have come
 				for _, node := range added[r.Graph()] {
-					after[m.rng.IntN(500)] = node // decode graphs have 542 to 614 kernels
+					at := m.rng.IntN(500) // decode graphs have 542 to 614 kernels
+					for after[at] != 0 {
+						at++
+					}
+					after[at] = node
 				}
 				due[r.Correlation()] = after
 			}

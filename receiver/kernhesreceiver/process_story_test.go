@@ -365,6 +365,37 @@ func TestAReplayThatLacksANodeIsIncomplete(t *testing.T) {
 	require.Equal(t, "missing_records", s.lines[1].Reason, "its step is marked")
 }
 
+func TestAReplayThatLacksACopyIsIncomplete(t *testing.T) {
+	s := newScript(t)
+	const copied = 6<<32 | 1
+	for node := range uint64(2) {
+		s.event(wire.EventNodeCreated, 1, 0, append(u64(5<<32|node), u32(uint32(1-node), 0)...), "") // the second is no launch's
+		s.clone(0, 5<<32|node, 6<<32|node)
+	}
+	for i := range uint64(4) {
+		at := 1000 + i*11*second
+		s.push(at, "step:decode tokens=1")
+		s.graphLaunch(at+1, uint32(1+i))
+		s.pop(at + 2)
+		s.ranNode(uint32(1+i), 6<<32, at+10, at+20)
+		if i != 2 { // nothing says that the record is lost
+			b := make([]byte, 64)
+			copy(b, u64(us(at+20), us(at+30), copied))
+			copy(b[32:], u32(uint32(1+i)))
+			b[42] = wire.CopyMemset
+			s.frame(wire.KindCopies, b)
+		}
+		s.flushed(at + second)
+	}
+	r := s.report()
+	require.Empty(t, r.dropped)
+	require.EqualValues(t, 1, r.missing)
+	require.Zero(t, r.launches.Unchecked)
+	require.EqualValues(t, 3, r.complete)
+	require.Equal(t, map[string]uint64{"missing_records": 1}, r.incomplete)
+	require.Equal(t, "missing_records", s.lines[2].Reason, "its step is marked")
+}
+
 func TestASessionWithoutStepsHasItsGraphLaunchesAsSteps(t *testing.T) {
 	s := newScript(t)
 	s.node(0, 5<<32)

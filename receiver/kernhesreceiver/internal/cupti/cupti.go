@@ -309,17 +309,26 @@ func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
 	return p, true
 }
 
-// Copy takes a copy record that belongs to a graph launch, which may be all that tells which graph.
-// It returns the launch if that has ended thereby.
+// Copy takes a copy record that belongs to a graph launch, which may be all that tells which graph; each later replay of
+// that must have one of its node. It returns the launch if that has ended thereby.
 func (j *Joiner) Copy(c *wire.Copy) *Launch {
 	l := j.launches[c.Correlation()]
-	if l == nil || !l.Graph || l.state != open || c.Node() == 0 {
+	if l == nil || !l.Graph || l.state != open && l.state != done || c.Node() == 0 {
 		return nil
 	}
 	if l.graph == nil {
 		l.graph = j.graphs[uint32(c.Node()>>32)]
 	}
-	if !l.complete() {
+	if g := l.graph; g != nil && g.ID == uint32(c.Node()>>32) {
+		if p, ok := g.position(uint32(c.Node())); ok && !g.Nodes[p].kernel && j.mark(l, p) {
+			l.moved++
+			if n := &g.Nodes[p]; !n.copy {
+				n.copy = true
+				g.copies++
+			}
+		}
+	}
+	if l.state != open || !l.complete() {
 		return nil
 	}
 	j.end(l, done)

@@ -12,6 +12,7 @@ type Node struct {
 	Class  span.Class
 	low    uint32 // of its id
 	kernel bool   // made inside a launch call, so each replay gives one kernel
+	copy   bool   // a replay gave a copy or memset, so each does
 }
 
 // Low is the low half of the node's id, which is its index in its graph.
@@ -27,6 +28,7 @@ type Graph struct {
 
 	index     map[uint32]uint32 // low id → position, of nodes whose position is another
 	kernels   int               // nodes that give a kernel
+	copies    int               // nodes that give a copy or memset, as far as a replay has shown
 	guessed   bool              // kernels came from nodes not captured in a launch: the count says nothing
 	forgotten bool
 	classes   uint32 // the Joiner's when its nodes were classed
@@ -77,6 +79,10 @@ func (g *Graph) add(low uint32) *Node {
 
 // set gives a node its label and says whether it is a kernel.
 func (g *Graph) set(n *Node, label uint32, kernel bool) {
+	if n.copy { // it may be another node now
+		n.copy = false
+		g.copies--
+	}
 	if n.kernel != kernel {
 		if n.kernel = kernel; kernel {
 			g.kernels++

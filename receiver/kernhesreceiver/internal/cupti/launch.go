@@ -21,7 +21,8 @@ type Launch struct {
 	state uint8
 	graph *Graph   // that it replays, known from its first record
 	seen  []uint64 // bit set of positions in graph whose record came
-	got   int      // records that came
+	got   int      // kernel records that came
+	moved int      // copies and memsets that came
 	last  uint64   // latest end among them, unix ns
 
 	queued bool    // among the open ones of its Joiner
@@ -51,7 +52,11 @@ func (l *Launch) Missing() int {
 	if !known {
 		n = 1
 	}
-	return max(0, n-l.got)
+	missing := max(0, n-l.got)
+	if known && l.Graph {
+		missing += max(0, l.graph.copies-l.moved)
+	}
+	return missing
 }
 
 // Replays is the graph that the launch replays; nil before its first record.
@@ -60,7 +65,7 @@ func (l *Launch) Replays() *Graph { return l.graph }
 // complete reports whether all records came, as far as that is known without waiting.
 func (l *Launch) complete() bool {
 	n, known := l.Expected()
-	return known && l.got >= n
+	return known && l.got >= n && (!l.Graph || l.moved >= l.graph.copies)
 }
 
 // mark notes that the record at a position of a launch came; false: it came before.
