@@ -22,7 +22,8 @@ type engineStatus struct {
 	Subscribed bool
 	Ranks      []struct {
 		Kernels     uint64
-		CommKernels uint64 `json:"comm_kernels"`
+		CommKernels uint64   `json:"comm_kernels"`
+		StepAge     *float64 `json:"last_step_age"`
 		Coverage    struct {
 			Classified map[string]float64 `json:"classified_seconds"`
 			InStep     float64            `json:"in_step_fraction"`
@@ -56,6 +57,15 @@ func (c *collector) engine(run string) engineStatus {
 		}
 	}
 	return engineStatus{}
+}
+
+// hasStep waits until a step of a play is final.
+func (c *collector) hasStep(p *play) {
+	c.t.Helper()
+	c.eventually("a step", func() bool {
+		e := c.engine(p.run)
+		return len(e.Ranks) > 0 && e.Ranks[0].StepAge != nil
+	})
 }
 
 // kernhes runs a subcommand that asks this collector.
@@ -107,10 +117,7 @@ func TestYield(t *testing.T) {
 			t.Parallel()
 			p := c.begin(t, "KERNHES_HES=on", "KERNHES_MOCK_HES="+test.hes, "KERNHES_MOCK_FAULT=guest=1000", "KERNHES_FLUSH_MS=20",
 				"--speed", "0.2", "--cupti", test.version, file(name))
-			c.eventually("kernels", func() bool {
-				e := c.engine(p.run)
-				return len(e.Ranks) > 0 && e.Ranks[0].Kernels > 5000
-			})
+			c.hasStep(p)
 			said := c.kernhes(t, "yield", "--run", p.run, "--seconds", "600")
 			assert.Contains(t, said, "does not have CUPTI; traces in mode off yielded")
 			e := c.engine(p.run)
@@ -127,7 +134,7 @@ func TestYield(t *testing.T) {
 	t.Run("by itself", func(t *testing.T) {
 		t.Parallel()
 		p := c.begin(t, "KERNHES_FLUSH_MS=20", "--speed", "0.2", file(name))
-		c.eventually("kernels", func() bool { return len(c.engine(p.run).Ranks) > 0 && c.engine(p.run).Ranks[0].Kernels > 5000 })
+		c.hasStep(p)
 		c.kernhes(t, "yield", "--run", p.run, "--seconds", "1")
 		began := time.Now()
 		c.eventually("tracing", func() bool { return c.engine(p.run).Subscribed })
