@@ -53,7 +53,7 @@
 
 // Why records were lost, as the shim knows it.
 #define KW_LOST_CUPTI_DROPPED 1u  // CUPTI's own drop counter
-#define KW_LOST_HES_BUFFER 2u     // the hardware event buffer overflowed
+#define KW_LOST_HES_BUFFER 2u     // the hardware event buffer overflowed; reserved: CUPTI does not say so
 #define KW_LOST_SHIM_POOL 3u      // no activity buffer was free
 #define KW_LOST_SHIM_BUFFER 4u    // more unacknowledged bytes than the bound: oldest frames dropped
 #define KW_LOST_SHIM_EVENTS 5u    // the ring from the engine's threads was full

@@ -45,7 +45,7 @@ const (
 // Reasons are all of them, in the order in which a record meets them.
 var Reasons = []Reason{
 	{CUPTIDropped, 1, Shim, "CUPTI's drop counter"},
-	{HESBuffer, 2, Shim, "the hardware event buffer overflowed"},
+	{HESBuffer, 2, Shim, "the hardware event buffer overflowed; the number is reserved, and no shim sends it: CUPTI does not say so"},
 	{ShimPool, 3, Shim, "no activity buffer was free"},
 	{ShimBuffer, 4, Shim, "unacknowledged bytes over the bound"},
 	{ShimEvents, 5, Shim, "the ring from the engine's threads was full"},
@@ -59,7 +59,7 @@ var Reasons = []Reason{
 	{FutureTimestamp, 0, Receiver, "an hour from now or more; likewise"},
 	{Late, 0, Receiver, "a kernel that came after its launch was given up, or after device time had passed it: in the archive, in no sum"},
 	{Duplicate, 0, Receiver, "a kernel that had come before, other than what an earlier collector had settled and is sent again"},
-	{SessionLimit, 0, Receiver, "a limit on what a session may take (max_session_bytes, open launches) gave up its launch before it came; one that comes after all is late besides"},
+	{SessionLimit, 0, Receiver, "a limit on what a session may take (max_session_bytes, open launches, open steps) gave up its launch before it came; one that comes after all is late besides"},
 	{DownstreamRefused, 0, Receiver, "the logs pipeline refused its chunk for good, or did not take it within five seconds of its session's end"},
 	{ArchiveLost, 0, Archive, "the archive had taken it, and its open file was removed or damaged before it was closed, or its chunk could not be read"},
 }

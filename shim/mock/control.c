@@ -43,6 +43,7 @@ API const mock_control kernhes_mock = {
     .dropped = add_dropped,
     .starved = starved,
     .pending = pending_records,
+    .release = release_withheld,
     .exiting = exiting,
     .stats = read_stats,
 };

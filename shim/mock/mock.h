@@ -28,7 +28,7 @@ typedef struct {
 } mock_launch;
 
 typedef struct {
-  uint64_t dropped, dropped_silent, zero, backward, duplicated, truncated, unknown;
+  uint64_t dropped, dropped_silent, zero, backward, too_long, future, withheld, duplicated, truncated, unknown;
   uint64_t untraced;    // records of kinds that were not enabled: CUPTI would not have made them
   uint64_t unfinished;  // running at the last forced flush: delivered with end 0
   uint64_t no_buffer;   // dropped because the client had no buffer; also in dropped
@@ -53,6 +53,7 @@ typedef struct {
   void (*dropped)(uint64_t);     // CUPTI says that it dropped so many
   bool (*starved)(void);         // lossless, and the client had no buffer when last asked
   uint64_t (*pending)(void);     // records offered and not yet written, and 1 if a written one is not yet delivered
+  void (*release)(void);         // what a fault withheld becomes ready; when nothing else is pending
   void (*exiting)(void);         // from here on a forced flush is right
   void (*stats)(mock_stats *);
 } mock_control;

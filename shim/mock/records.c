@@ -61,6 +61,8 @@ static void translate(uint8_t *b, const due_record *due, uint32_t kind) {
   }
 }
 
+static const uint64_t hour = 3600000000000; // ns
+
 static bool nth(uint64_t n, uint64_t count) { return n && count % n == 0; }
 
 static void spoil(uint8_t *b, uint64_t count) {
@@ -72,6 +74,13 @@ static void spoil(uint8_t *b, uint64_t count) {
   } else if (nth(f->backward, count)) {
     put64(b, END, get64(b, START) - 1);
     mock.stats.backward++;
+  } else if (nth(f->too_long, count)) {
+    put64(b, END, get64(b, END) + hour);
+    mock.stats.too_long++;
+  } else if (nth(f->future, count)) {
+    shift_time(b, START, (int64_t)(2 * hour));
+    shift_time(b, END, (int64_t)(2 * hour));
+    mock.stats.future++;
   }
 }
 
@@ -96,6 +105,25 @@ static void drop_record(uint64_t *reason) {
   mock.stats.dropped++;
   if (reason) ++*reason;
   pthread_mutex_unlock(&mock.lock);
+}
+
+static mock_offer *withheld;
+static size_t n_withheld, room_withheld;
+static _Atomic bool released;
+
+static void withhold(const due_record *due) {
+  if (n_withheld == room_withheld) {
+    room_withheld = room_withheld ? room_withheld * 2 : 64;
+    if (!(withheld = realloc(withheld, room_withheld * sizeof *withheld))) abort();
+  }
+  withheld[n_withheld++] = (mock_offer){due->record, 1, due->offer->time_shift, due->offer->correlation_shift, true};
+  mock.stats.withheld++;
+}
+
+void release_withheld(void) {
+  released = true;
+  for (size_t i = 0; i < n_withheld; i++) offer_records(&withheld[i]);
+  n_withheld = 0;
 }
 
 static bool traced(uint32_t kind) {
@@ -123,6 +151,11 @@ bool emit_record(const due_record *due) {
   }
   if (kernel && nth(f->drop_silent, count)) {
     mock.stats.dropped_silent++;
+    kernels = count;
+    return true;
+  }
+  if (kernel && count <= f->withhold && !released) {
+    withhold(due);
     kernels = count;
     return true;
   }

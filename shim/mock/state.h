@@ -30,7 +30,8 @@ typedef enum { HES_REFUSED, HES_ACCEPTED, HES_LATE } hes_answer;
 
 // Faults, from KERNHES_MOCK_FAULT; 0 or false is none. "Nth" counts kernel records.
 typedef struct {
-  uint64_t drop, drop_silent, zero_start, zero_end, backward, duplicate, unknown_kind;
+  uint64_t drop, drop_silent, zero_start, zero_end, backward, too_long, future, duplicate, unknown_kind;
+  uint64_t withhold;      // the first so many kernel records
   uint64_t truncate;      // every Nth buffer
   uint64_t busy;          // so many subscriptions are refused with 39
   uint64_t reorder;       // the seed
@@ -133,6 +134,7 @@ uint64_t record_ready(const mock_record *);        // recorded time at which it 
 bool emit_record(const due_record *);              // false: no room and no buffer; nothing was done
 void seal_current(void);                           // the buffer that is being filled is complete
 void deliver_sealed(void);
+void release_withheld(void);                       // all else has been written
 bool holding_records(void);                        // written and not yet delivered
 
 // worker.c

@@ -59,6 +59,7 @@ static void last_words(void) {
            (double)(rec.last - rec.first) / 1e9 * (double)(result.rounds ? result.rounds : 1), result.seconds);
   const struct { const char *name; uint64_t value; } fields[] = {
       {"dropped", s.dropped}, {"dropped_silent", s.dropped_silent}, {"zero", s.zero}, {"backward", s.backward},
+      {"too_long", s.too_long}, {"future", s.future}, {"withheld", s.withheld},
       {"duplicated", s.duplicated}, {"truncated", s.truncated}, {"unknown", s.unknown}, {"untraced", s.untraced},
       {"unfinished", s.unfinished}, {"no_buffer", s.no_buffer}, {"guests", s.guests}, {"buffers", s.buffers}, {"launches", result.launches},
       {"rounds", result.rounds}, {"delivered_kernels", s.delivered_kernels}, {"delivered_copies", s.delivered_copies},

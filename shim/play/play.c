@@ -161,17 +161,24 @@ static void read_faults(void) {
   if (fault_text("kill-at", text, sizeof text)) kill_at = (size_t)(strtod(text, NULL) * (double)rec->n_frames);
 }
 
-// finish lets all that was launched end, and waits until the client has every record of it; as long as it gets some.
-static void finish(void) {
-  if (*stopping) return; // the clock stands: what the file launches later never runs, what runs now never ends
-  uint64_t end = rec->last + (uint64_t)time_shift + 1;
-  clock_until(end, stopping);
-  clock_release(end);
+// drain waits until the client has every record that is ready; as long as it gets some.
+static void drain(void) {
   uint64_t left = UINT64_MAX, since = monotonic_now();
   for (uint64_t now; (now = cupti->pending()) && !*stopping; pause_ns(1000000)) {
     if (now != left) left = now, since = monotonic_now();
     if (monotonic_now() - since > 10000000000u) break; // a client that does not flush gets the rest at its exit
   }
+}
+
+// finish lets all that was launched end, and the client have it.
+static void finish(void) {
+  if (*stopping) return; // the clock stands: what the file launches later never runs, what runs now never ends
+  uint64_t end = rec->last + (uint64_t)time_shift + 1;
+  clock_until(end, stopping);
+  clock_release(end);
+  drain();
+  cupti->release();
+  drain();
 }
 
 void play(const recording *r, const options *o, _Atomic bool *stop, outcome *out) {

@@ -105,6 +105,8 @@ func TestFaultsAreCounted(t *testing.T) {
 		{"zero-start=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
 		{"zero-end=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
 		{"backward=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "backward_timestamp", int(took["backward"])) }},
+		{"long=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "too_long", int(took["too_long"])) }},
+		{"future=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "future_timestamp", int(took["future"])) }},
 		{"duplicate=500", func(t *testing.T, r *rank, took tally) {
 			require.Positive(t, took["duplicated"])
 			assert.EqualValues(t, took["duplicated"], r.Duplicate)

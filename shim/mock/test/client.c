@@ -29,7 +29,7 @@ static uint32_t version;
 
 static struct {
   _Atomic uint64_t launches, exits, captured, created, cloned, execs, pushes, pops, registered, domains, states, contexts, hes, back, threads;
-  uint64_t kernels, copies, dropped, unreadable, malformed, early, unnamed, unlaunched, zero, backward, buffers, other, disorder, hash;
+  uint64_t kernels, copies, dropped, unreadable, malformed, early, unnamed, unlaunched, zero, backward, too_long, future, buffers, other, disorder, hash;
 } count;
 
 // Launches by correlation id, to hold kernels against.
@@ -87,6 +87,8 @@ static void kernel(const uint8_t *r) {
   count.kernels++;
   if (!start || !end) count.zero++;
   else if (end < start) count.backward++;
+  else if (end - start > 3600000000000) count.too_long++;
+  else if (at && start - at > 3600000000000) count.future++;
   if (!name || !*name) count.unnamed++;
   if (!at) count.unlaunched++;
   else if (start && start + 100000 < at) count.early++;
@@ -205,7 +207,7 @@ static void report(void) {
 #define SAY(field) fprintf(f, ",\"" #field "\":%llu", (unsigned long long)count.field)
   SAY(kernels); SAY(copies); SAY(launches); SAY(exits); SAY(captured); SAY(created); SAY(cloned); SAY(execs); SAY(pushes); SAY(pops);
   SAY(registered); SAY(domains); SAY(states); SAY(contexts); SAY(hes); SAY(back); SAY(dropped); SAY(unreadable); SAY(malformed);
-  SAY(early); SAY(unnamed); SAY(unlaunched); SAY(zero); SAY(backward); SAY(other); SAY(disorder); SAY(threads); SAY(buffers); SAY(hash);
+  SAY(early); SAY(unnamed); SAY(unlaunched); SAY(zero); SAY(backward); SAY(too_long); SAY(future); SAY(other); SAY(disorder); SAY(threads); SAY(buffers); SAY(hash);
   fprintf(f, "}\n");
   fclose(f);
 }

@@ -37,7 +37,7 @@ took() { # the same of the player's line
     [ "$is" = "${pair#*=}" ] || fail "$name: ${pair%%=*} is '$is', want '${pair#*=}'"
   done
 }
-sound="malformed=0 early=0 unlaunched=0 zero=0 backward=0 other=0 back=0 unreadable=0 dropped=0"
+sound="malformed=0 early=0 unlaunched=0 zero=0 backward=0 too_long=0 future=0 other=0 back=0 unreadable=0 dropped=0"
 
 for expect in "$recordings"/*.expect.json; do
   file=${expect%.expect.json}.krec.zst name=$(basename "$expect" .expect.json)
@@ -70,6 +70,9 @@ play silent 0 KERNHES_MOCK_FAULT=drop-silent=10 "$file"; holds silent kernels=$(
 play zero 0 KERNHES_MOCK_FAULT=zero-end=10 "$file"; holds zero kernels=$kernels zero=$nth; took zero zero=$nth
 play start 0 KERNHES_MOCK_FAULT=zero-start=10 "$file"; holds start kernels=$kernels zero=$nth
 play backward 0 KERNHES_MOCK_FAULT=backward=10 "$file"; holds backward kernels=$kernels backward=$nth; took backward backward=$nth
+play long 0 KERNHES_MOCK_FAULT=long=10 "$file"; holds long kernels=$kernels too_long=$nth future=0; took long too_long=$nth
+play future 0 KERNHES_MOCK_FAULT=future=10 "$file"; holds future kernels=$kernels too_long=0 future=$nth; took future future=$nth
+play withhold 0 KERNHES_MOCK_FAULT=withhold=$nth "$file"; holds withhold kernels=$kernels hash=$hash; took withhold withheld=$nth
 play duplicate 0 KERNHES_MOCK_FAULT=duplicate=10 "$file"; holds duplicate kernels=$((kernels + nth)); took duplicate duplicated=$nth
 play unknown 0 KERNHES_MOCK_FAULT=unknown-kind=10 "$file"; holds unknown kernels=$kernels other=$nth malformed=0
 play truncate 0 KERNHES_MOCK_FAULT=truncate=5 "$file"
