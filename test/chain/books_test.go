@@ -5,11 +5,13 @@ package chain_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,33 +24,56 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
-// withArchive has a collector that is prepared write what it packs as Parquet files.
-func (c *collector) withArchive() {
+// withArchive has a collector that is prepared write what it packs as Parquet files, and gives the address at which those
+// can be flushed; options are further keys of the exporter.
+func (c *collector) withArchive(options ...string) (address string) {
+	c.t.Helper()
+	address = freeAddress(c.t)
+	keys := append([]string{`directory: "` + c.archive() + `"`, "http: {endpoint: " + address + "}"}, options...)
+	c.withLogs(map[string]string{"kernparquet": "{" + strings.Join(keys, ", ") + "}"})
+	return address
+}
+
+// withLogs gives a collector that is prepared a logs pipeline with exporters, by name.
+func (c *collector) withLogs(exporters map[string]string) {
 	c.t.Helper()
 	text, err := os.ReadFile(c.config)
 	require.NoError(c.t, err)
-	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  kernparquet: {directory: \""+c.archive()+"\", http: {endpoint: "+freeAddress(c.t)+"}}\n", 1)
-	config += "    logs: {receivers: [kernhes], exporters: [kernparquet]}\n"
+	section := "\nexporters:\n"
+	names := slices.Sorted(maps.Keys(exporters))
+	for _, name := range names {
+		section += "  " + name + ": " + exporters[name] + "\n"
+	}
+	config := strings.Replace(string(text), "\nexporters:\n", section, 1)
+	config += "    logs: {receivers: [kernhes], exporters: [" + strings.Join(names, ", ") + "]}\n"
 	require.NoError(c.t, os.WriteFile(c.config, []byte(config), 0o600))
 }
 
 func (c *collector) archive() string { return filepath.Join(c.dir, "archive") }
 
-// sources ends the collector and gives the sources of its files of kernels, by run and rank.
-func (c *collector) sources() map[string]parquet.Source {
+// footers ends the collector and gives what the footers of its files say.
+func (c *collector) footers(each func(parquet.Table, []parquet.Group)) {
 	c.t.Helper()
 	c.stop()
 	files, err := filepath.Glob(filepath.Join(c.archive(), "*.parquet"))
 	require.NoError(c.t, err)
-	of := map[string]parquet.Source{}
 	for _, path := range files {
 		b, err := os.ReadFile(path)
 		require.NoError(c.t, err)
 		footer := b[len(b)-int(parquet.FooterLength(b[len(b)-parquet.TailBytes:])):]
 		table, groups, err := parquet.ReadFooter(footer)
 		require.NoError(c.t, err)
+		each(table, groups)
+	}
+}
+
+// sources ends the collector and gives the sources of its files of kernels, by run and rank.
+func (c *collector) sources() map[string]parquet.Source {
+	c.t.Helper()
+	of := map[string]parquet.Source{}
+	c.footers(func(table parquet.Table, groups []parquet.Group) {
 		if table != parquet.Kernels || len(groups) == 0 {
-			continue
+			return
 		}
 		for _, s := range groups[0].Sources { // a footer has them for the file
 			name := fmt.Sprintf("%s/%d", s.Run, s.Rank)
@@ -56,7 +81,19 @@ func (c *collector) sources() map[string]parquet.Source {
 				of[name] = s
 			}
 		}
-	}
+	})
+	return of
+}
+
+// rows ends the collector and gives how many its files have, by table.
+func (c *collector) rows() map[string]int {
+	c.t.Helper()
+	of := map[string]int{}
+	c.footers(func(table parquet.Table, groups []parquet.Group) {
+		for _, g := range groups {
+			of[string(table)] += int(g.Rows)
+		}
+	})
 	return of
 }
 
@@ -207,7 +244,12 @@ func TestAnEngineThatIsKilledIsCounted(t *testing.T) {
 	inFooter(t, c.sources(), r, books.EngineGone, r.Missing)
 }
 
-// What the pipeline refuses for good is counted by its rank; what it takes after that says so in the files.
+// sendsTo is the settings of an otlp_http exporter that hands on what the server says.
+func sendsTo(url string) string {
+	return `{endpoint: "` + url + `", sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}`
+}
+
+// What the pipeline refuses for good is counted by its rank.
 func TestWhatThePipelineRefusesIsCounted(t *testing.T) {
 	t.Parallel()
 	var refused atomic.Int64
@@ -217,10 +259,7 @@ func TestWhatThePipelineRefusesIsCounted(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	c := prepare(t, "dump: DIR/dump.jsonl")
-	text, err := os.ReadFile(c.config)
-	require.NoError(t, err)
-	config := strings.Replace(string(text), "\nexporters:\n", "\nexporters:\n  otlp_http: {endpoint: \""+server.URL+"\", sending_queue: {enabled: false}, retry_on_failure: {enabled: false}}\n", 1)
-	require.NoError(t, os.WriteFile(c.config, []byte(config+"    logs: {receivers: [kernhes], exporters: [otlp_http]}\n"), 0o600))
+	c.withLogs(map[string]string{"otlp_http": sendsTo(server.URL)})
 	c.start()
 	ranks, _ := c.play(t, file("solo.rank0"))
 	require.Len(t, ranks, 1)

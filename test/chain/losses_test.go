@@ -3,8 +3,14 @@
 package chain_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -106,4 +112,84 @@ func TestALossInHardwareShowsAsMissingRecords(t *testing.T) {
 	lostFew(t, name, r, taken)
 	onlyLost(t, r, map[string]int{})
 	inFooter(t, c.sources(), r, books.HESBuffer, 0)
+}
+
+// A pipeline that refuses at first and takes what comes then: the counter, and the files that another exporter beside it
+// wrote, say how much was refused.
+func TestFilesSayWhatWasRefusedBefore(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const name = "solo.rank0"
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	c.withLogs(map[string]string{
+		"kernparquet": `{directory: "` + c.archive() + `", http: {endpoint: ` + freeAddress(t) + `}}`, "otlp_http": sendsTo(server.URL),
+	})
+	c.start()
+	ranks, _ := c.play(t, "--speed", "recorded", file(name))
+	require.Len(t, ranks, 1)
+	r := ranks[0]
+	require.Greater(t, requests.Load(), int64(1), "chunks came after the first")
+	isSeen, _ := expected(t, name)
+	refused := map[string]int{}
+	for record, all := range map[string]int{"kernel": isSeen.Kernels, "copy": isSeen.Copies["memset"]} {
+		refused[record] = r.n.count(`kern_packed_records_total{delivery="refused",record="` + record + `"}`)
+		taken := r.n.count(`kern_packed_records_total{delivery="consumed",record="` + record + `"}`)
+		assert.Equal(t, all, refused[record]+taken, "%s", record)
+		assert.Positive(t, taken, "%s", record)
+	}
+	onlyLost(t, r, map[string]int{books.DownstreamRefused: refused["kernel"] + refused["copy"]})
+	inFooter(t, c.sources(), r, books.DownstreamRefused, refused["kernel"]+refused["copy"])
+}
+
+// An archived is what GET /status says of rows.
+type archived struct {
+	Counts struct {
+		Rows, Lost map[string]int // by table
+	}
+}
+
+// An open file of the archive and its journal are removed under a running collector: what its closed files lack is counted.
+func TestWhatTheArchiveLosesIsCounted(t *testing.T) {
+	t.Parallel()
+	const name = "solo.rank0"
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	address := "http://" + c.withArchive("row_group_rows: 8192")
+	c.start()
+	ranks, _ := c.play(t, file(name))
+	require.Len(t, ranks, 1)
+	want, _ := expected(t, name)
+	status := func() (s archived) {
+		answer, err := http.Get(address + "/status")
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		require.NoError(t, json.NewDecoder(answer.Body).Decode(&s))
+		return s
+	}
+	c.eventually("all kernels are in the archive", func() bool { return status().Counts.Rows["k"] == want.Kernels })
+	for _, pattern := range []string{"k-*.parquet.open", "*.journal"} { // of the journal alone the rows could be written anew
+		paths, err := filepath.Glob(filepath.Join(c.archive(), pattern))
+		require.NoError(t, err)
+		require.Len(t, paths, 1)
+		require.NoError(t, os.Remove(paths[0]))
+	}
+	answer, err := http.Post(address+"/flush", "", nil)
+	require.NoError(t, err)
+	answer.Body.Close()
+	c.eventually("the loss is noticed", func() bool { return status().Counts.Lost["k"] > 0 })
+	s := status().Counts
+	assert.Equal(t, want.Copies["memset"], s.Rows["c"])
+	counter := all(scrape(t, c.own))
+	c.stop()
+	rows := c.rows()
+	for table, taken := range s.Rows {
+		assert.Positive(t, taken)
+		assert.Equal(t, taken, rows[table]+s.Lost[table], "table %s", table)
+		assert.Equal(t, s.Lost[table], int(counter.sum("otelcol_kernparquet_lost_rows", `reason="archive"`, `table="`+table+`"`)), "table %s", table)
+	}
 }
