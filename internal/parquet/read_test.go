@@ -26,14 +26,6 @@ func (c columnsRead) ints(t testing.TB, name string) (all []int64) {
 	return all
 }
 
-func (c columnsRead) sum(t testing.TB, name string) (sum int64) {
-	t.Helper()
-	for _, v := range c.ints(t, name) {
-		sum += v
-	}
-	return sum
-}
-
 // readers are libraries that read a file; parquet-go's encoders are those that wrote it, arrow-go shares nothing with it.
 var readers = map[string]func(testing.TB, []byte) columnsRead{"arrow-go": readArrow, "parquet-go": readParquetGo}
 

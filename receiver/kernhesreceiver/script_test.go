@@ -17,7 +17,6 @@ type script struct {
 	p      *process
 	number uint64
 	pinned bool
-	events []byte
 	lines  []stepLine
 	seen   records          // by the shim
 	out    func(wire.Frame) // where frames go instead of the process

@@ -215,6 +215,26 @@ func TestOpenFileRemoved(t *testing.T) {
 	require.EqualValues(t, 1, files[1].Rows)
 }
 
+// A file that was cut short gets no hole in its middle: what it had is lost and counted, what comes goes into a whole file.
+func TestOpenFileCutShort(t *testing.T) {
+	d := NewDirectory(t.TempDir())
+	o := options(d)
+	o.JournalBytes = 1
+	a := openArchive(t, o)
+	addAll(t, a, noon, 1) // in row groups that the journal names
+	require.NoError(t, os.Truncate(filepath.Join(d.path, "k-20261129T120000Z-host-0.parquet.open"), 100))
+	addAll(t, a, noon, 2) // finds it cut; the closer mends the part by its journal
+	files, err := a.Flush(t.Context())
+	require.NoError(t, err)
+	require.Len(t, files, 3)
+	require.Equal(t, Rows{Kernels: kernelsEach}, a.Counts().Lost)
+	for _, c := range contents(t, d) {
+		require.Empty(t, c.kernels[1])
+		require.Len(t, c.kernels[2], kernelsEach)
+		require.Equal(t, map[int64]int{1: 1, 2: 1}, c.steps)
+	}
+}
+
 func TestForeignJournalIsSetAside(t *testing.T) {
 	d := NewDirectory(t.TempDir())
 	name := Name{noon, "host", 1}

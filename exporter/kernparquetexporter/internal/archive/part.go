@@ -36,15 +36,23 @@ type table struct {
 	before int64 // rows that it had when it was resumed
 }
 
-// Write appends.
+// Write appends. It fails if the file is shorter than what was written: somebody cut it, and a hole would be in its place.
 func (t *table) Write(b []byte) (int, error) {
 	if t.file == nil {
 		return len(b), nil
+	}
+	if size, err := t.file.Size(); err != nil {
+		return 0, err
+	} else if size < t.at {
+		return 0, fmt.Errorf("has %d bytes, %d were written: %w", size, t.at, errCut)
 	}
 	n, err := t.file.WriteAt(b, t.at)
 	t.at += int64(n)
 	return n, err
 }
+
+// errCut is of a file that another has made shorter.
+var errCut = errors.New("it was cut short")
 
 // rows are those taken, waiting ones included.
 func (t *table) rows() int64 {
