@@ -15,7 +15,7 @@ FUZZTIME ?= 30s
 .PHONY: coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build bin/duckdb-run ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
 	@scripts/run
