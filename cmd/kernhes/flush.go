@@ -19,18 +19,9 @@ func flush(args []string, out io.Writer) error {
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected %q: %w", f.Arg(0), errUsage)
 	}
-	client := http.Client{Timeout: *wait}
-	answer, err := client.Post(*endpoint+"/flush", "", nil)
+	body, err := ask(http.MethodPost, *endpoint+"/flush", "", *wait)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s/flush: %s: %s", *endpoint, answer.Status, body)
 	}
 	var closed struct {
 		Files []struct {
@@ -47,4 +38,27 @@ func flush(args []string, out io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// ask sends a request without a body to a collector, and returns what it answers if that is OK.
+// query is "" or begins with a question mark.
+func ask(method, address, query string, wait time.Duration) ([]byte, error) {
+	request, err := http.NewRequest(method, address+query, nil)
+	if err != nil {
+		return nil, err
+	}
+	client := http.Client{Timeout: wait}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s: %s", address, answer.Status, body)
+	}
+	return body, nil
 }

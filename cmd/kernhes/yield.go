@@ -37,22 +37,9 @@ func yield(args []string, out io.Writer) error {
 			query.Set(name, value)
 		}
 	}
-	request, err := http.NewRequest(method, *endpoint+"/yield?"+query.Encode(), nil)
+	body, err := ask(method, *endpoint+"/yield", "?"+query.Encode(), 30*time.Second)
 	if err != nil {
 		return err
-	}
-	client := http.Client{Timeout: 30 * time.Second}
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s/yield: %s: %s", *endpoint, answer.Status, body)
 	}
 	return tellYield(body, *back, out)
 }

@@ -79,8 +79,7 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 func (p *process) post(d *deviceState, s *chunk.Sealed) {
 	logs := plog.NewLogs()
 	resource := logs.ResourceLogs().AppendEmpty()
-	r := &rankReport{info: p.info, rank: d.packed.rank, device: int(d.id)}
-	rankResource(resource.Resource().Attributes(), r, r.runRank()+"/"+p.info["pid"])
+	p.resource(resource.Resource().Attributes(), d, d.packed.rank)
 	s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), p.info["run"])
 	holds := records{uint64(s.Kernels), uint64(s.Copies)}
 	p.packing.parcels = append(p.packing.parcels, parcel{logs, d, holds, len(s.Body)})

@@ -18,6 +18,7 @@ import (
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
 
 // playPacked gives frames to a process that packs its steps, and returns the chunks.
@@ -43,7 +44,10 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 			p.end(false)
 		}
 		for _, parcel := range p.takeParcels() {
-			record := parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0)
+			resource := parcel.logs.ResourceLogs().At(0)
+			mode, _ := resource.Resource().Attributes().Get(metadata.ResourceKernMode)
+			require.Equal(t, p.info["mode"], mode.Str())
+			record := resource.ScopeLogs().At(0).LogRecords().At(0)
 			body, err := chunk.Body(record)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(body), chunk.MaxBytes)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
+
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -75,6 +77,12 @@ func (p *process) reports() []rankReport {
 	first.limited = p.limitedByName()
 	first.stats = maps.Clone(p.stats)
 	return reports
+}
+
+// resource says of steps of a device as which rank, and of which engine, they ran.
+func (p *process) resource(to pcommon.Map, d *deviceState, rank int64) {
+	r := &rankReport{info: p.info, mode: p.mode, rank: rank, device: int(d.id)}
+	rankResource(to, r, r.runRank()+"/"+p.info["pid"])
 }
 
 func (p *process) report(d *deviceState) rankReport {

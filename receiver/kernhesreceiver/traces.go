@@ -174,9 +174,8 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 func (p *process) traced(d *deviceState, s *step.Step) trace.Step {
 	rank := p.stepRank(d, s)
 	if d.source == nil || d.source.Rank != rank {
-		r := &rankReport{info: p.info, mode: p.mode, rank: rank, device: int(d.id)}
 		resource := pcommon.NewMap()
-		rankResource(resource, r, r.runRank()+"/"+p.info["pid"])
+		p.resource(resource, d, rank)
 		d.source = trace.NewSource(p.info["run"], rank, p.session, p.mode, resource)
 	}
 	seq, pairs := p.seq(s)
