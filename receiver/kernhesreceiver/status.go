@@ -78,6 +78,7 @@ type rankStatus struct {
 	InvalidBy   map[string]uint64 `json:"invalid_by_reason"`
 	CommKernels uint64            `json:"comm_kernels"`
 	Coverage    *coverageStatus   `json:"coverage"`
+	Books       books.Counts      `json:"books"`   // docs/books.md; the process's own are with its first rank
 	Residue     map[string]int64  `json:"residue"` // what the books cannot explain, by identity: 0
 }
 
@@ -158,7 +159,7 @@ func newRankStatus(r *rankReport) rankStatus {
 		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
 		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
 		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, kernelStates: r.became, Pending: r.pending,
-		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Residue: books.Residues(r.counts),
+		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Books: r.counts, Residue: books.Residues(r.counts),
 	}
 }
 

@@ -52,6 +52,7 @@ func TestStatus(t *testing.T) {
 	first, liar := s.Sessions[0], s.Sessions[2]
 	assert.Equal(t, "B200", first.Ranks[0].GPU)
 	assert.Equal(t, []float64{1, 2, 3, 1}, []float64{*first.HeardAge, *first.Ranks[0].KernelAge, *first.Ranks[0].StepAge, *first.Ranks[0].WatermarkAge})
+	assert.EqualValues(t, 100, first.Ranks[0].Books[books.KernelsReceived])
 	assert.Equal(t, map[string]int64{"kernels": 0, "device_ns": 0}, first.Ranks[0].Residue)
 	assert.Equal(t, map[string]int64{"kernels": 3, "device_ns": -5}, liar.Ranks[0].Residue)
 	assert.InDelta(t, 3.0, liar.Waits, 0)

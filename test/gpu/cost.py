@@ -1,26 +1,30 @@
 """What each state costs: processes that differ in it alone take turns on the GPU, 20 steps at a time."""
 
-import json
 import random
 import statistics
 
-from rig import BARE, Collector, environment, worker
+from rig import BARE, Collector, Engine, environment
 
-STEPS = 20  # a turn
-LAYERS = "12"  # of 36: some 400 kernels a step, and seven such decoders fit the time and the GPU
+STEPS = 20  # of a turn
+SLOW = {"torch.profiler": 10}  # takes a turn of so many times the steps each so many rounds: it is slow to start and to stop
+BARE_ONE, DROPPING, YIELDED = "bare", "CUPTI, records dropped", "software, yielded"
+# Decoders small enough that nine of them fit the time: some 400 kernels a step of a graph, 130 of an eager one. All run
+# on the same few cores, one at a time: a step that the CPU launches takes as long as its core lets it.
+SMALL = dict(DECODER_LAYERS="12", DECODER_EAGER_LAYERS="4", CPUS="4,5,6,7")
 
 
 def settings(socket):
-    """Name, environment and arguments of each process. `bare` comes first: the others are held against it."""
-    software = dict(KERNHES_SOFTWARE="on", KERNHES_RUN="cost")
+    """Name, environment and arguments of each process."""
+    software = dict(KERNHES_SOFTWARE="on", KERNHES_RUN="software")
     return {
-        "bare": (environment(), ()),
+        BARE_ONE: (environment(), ()),
         "bare again": (environment(), ()),
-        "a library that does nothing": (environment(CUDA_INJECTION64_PATH=BARE, BARE="idle"), ()),
         "shim, tracing off": (environment(socket), ()),
+        "shim, HES refused": (environment(socket, KERNHES_HES="on"), ()),
+        YIELDED: (environment(socket, **dict(software, KERNHES_RUN="yielded")), ()),
         "software": (environment(socket, **software), ()),
-        "software, no NVTX": (environment(socket, NVTX_INJECTION64_PATH=None, **software), ()),
-        "CUPTI, records dropped": (environment(CUDA_INJECTION64_PATH=BARE), ()),
+        "software, no NVTX": (environment(socket, NVTX_INJECTION64_PATH=None, **dict(software, KERNHES_RUN="no-nvtx")), ()),
+        DROPPING: (environment(CUDA_INJECTION64_PATH=BARE), ()),
         "torch.profiler": (environment(), ("profiler",)),
     }
 
@@ -34,50 +38,41 @@ def interval(ratios):
     return statistics.median(ratios), medians[25], medians[974]
 
 
-def turn(process, kind):
-    process.stdin.write(f"{kind} {STEPS}\n")
-    process.stdin.flush()
-    for line in process.stdout:
-        if line.startswith("{"):
-            return json.loads(line)["took"]
-    raise RuntimeError("a worker ended")
-
-
-def measure(processes, kind, rounds):
-    """Seconds of all steps by setting, by turn."""
-    took = {name: [] for name in processes}
+def measure(engines, kind, rounds):
+    """Seconds of all steps by setting, by round."""
+    took = {name: [] for name in engines}
     for i in range(rounds):
-        names = [n for n in processes if n != "torch.profiler" or i % 5 == 0]
+        names = [n for n in engines if i % SLOW.get(n, 1) == 0]
         random.Random(i).shuffle(names)
         for name in names:
-            took[name].append((i, turn(processes[name], kind)))
+            took[name].append((i, engines[name].do("run", kind, STEPS * SLOW.get(name, 1))["took"]))
     return took
 
 
 def cost(rounds, show, kinds):
-    """Shows and returns rows of graph kinds for so many rounds, of others for two fifths {kind, setting, steps, p50, p99 (ms), ratio to bare: median, low, high, and to the bare client of CUPTI}."""
+    """Shows and returns rows {kind, setting, steps, p50 and p99 of a step (ms) and p99 of a graph's node (µs), ratio to bare: median, low, high,
+    and to the bare client of CUPTI}."""
     rows = []
     with Collector() as collector:
-        processes = {name: worker("turns", *args, env=dict(env, DECODER_LAYERS=LAYERS), stdin=-1) for name, (env, args) in settings(collector.socket).items()}
+        engines = {name: Engine(dict(env, **SMALL), *args) for name, (env, args) in settings(collector.socket).items()}
         try:
-            for process in processes.values():
-                while "ready" not in process.stdout.readline():
-                    if process.poll() is not None:
-                        raise RuntimeError("a worker did not start")
+            for engine in engines.values():
+                engine.ready()
+            collector.ask("yield", "--run", "yielded", "--seconds", 3600)
+            if collector.engine(engines[YIELDED].pid)["subscribed"]:
+                raise RuntimeError("it does not yield")
             for kind in kinds:
-                some = summary(kind, measure(processes, kind, rounds if kind.startswith("graph") else rounds * 2 // 5))
+                some = summary(kind, measure(engines, kind, rounds), engines[BARE_ONE].kernels.get(kind))
                 show(some)
                 rows += some
-            metrics = {k: v for k, v in collector.metrics().items() if k.startswith("kern_shim") or "dropped" in k}
+            metrics = {k: v for k, v in collector.metrics().items() if k.startswith(("kern_shim", "kern_trace")) and 'run="software"' in k}
         finally:
-            for process in processes.values():
-                process.stdin.close()
-            for process in processes.values():
-                process.wait(60)
+            for engine in engines.values():
+                engine.stop()
     return rows, metrics
 
 
-def summary(kind, took):
+def summary(kind, took, nodes):
     def against(name, base):
         other = {i: statistics.median(steps) for i, steps in took[base]}
         return interval([statistics.median(steps) / other[i] for i, steps in took[name] if i in other])
@@ -85,9 +80,10 @@ def summary(kind, took):
     rows = []
     for name, turns in took.items():
         steps = sorted(s for _, some in turns for s in some)
+        p99 = steps[int(len(steps) * 0.99)]
         rows.append({
-            "kind": kind, "setting": name, "steps": len(steps),
-            "p50_ms": statistics.median(steps) * 1e3, "p99_ms": steps[int(len(steps) * 0.99)] * 1e3,
-            "to_bare": against(name, "bare"), "to_cupti": against(name, "CUPTI, records dropped"),
+            "kind": kind, "setting": name, "steps": len(steps), "nodes": nodes,
+            "p50_ms": statistics.median(steps) * 1e3, "p99_ms": p99 * 1e3, "p99_node_us": nodes and p99 * 1e6 / nodes,
+            "to_bare": against(name, BARE_ONE), "to_cupti": against(name, DROPPING),
         })
     return rows

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 HIDDEN, HEADS, KV_HEADS, HEAD, INNER, VOCAB = 2560, 32, 8, 128, 9728, 32000
 LAYERS = int(os.environ.get("DECODER_LAYERS", "36"))
+EAGER_LAYERS = int(os.environ.get("DECODER_EAGER_LAYERS", LAYERS))  # of eager decode
 KV = 512  # tokens that each sequence already has
 nvtx = torch.cuda.nvtx
 
@@ -61,12 +62,13 @@ class Decoder:
         return x
 
     def forward(self, program, ids, cache=None):
-        """ids: sequences × tokens. With a cache (layers of k and v) each sequence adds one token to KV cached ones."""
+        """ids: sequences × tokens. With a cache (of k and v, of each layer that is run) each sequence adds one token to KV cached ones."""
         seqs, tokens = ids.shape
         at = slice(0, tokens) if cache is None else slice(KV - 1, KV)
+        layers = self.layers if cache is None else self.layers[: len(cache)]
         with range_of(f"{program}.embed"):
             x = F.embedding(ids, self.embedding)
-        for i, (qkv, out, up, down) in enumerate(self.layers):
+        for i, (qkv, out, up, down) in enumerate(layers):
             with range_of(f"{program}.layers.{i}.attention"):
                 h = F.linear(F.rms_norm(x, (HIDDEN,), self.norm), qkv)
                 h = h.view(seqs, tokens, -1, HEAD).transpose(1, 2)
@@ -97,17 +99,17 @@ class Steps:
         ids = torch.randint(0, VOCAB, (1, tokens), device="cuda")
         self._add(f"prefill.{tokens}", "prefill", 1, tokens, tokens, lambda: self.decoder.forward("prefill", ids))
 
-    def _decode(self, seqs):
+    def _decode(self, seqs, layers):
         shape = (seqs, self.decoder.kv_heads, KV, HEAD)
-        cache = [[torch.zeros(shape, device="cuda", dtype=torch.bfloat16) for _ in "kv"] for _ in range(LAYERS)]
+        cache = [[torch.zeros(shape, device="cuda", dtype=torch.bfloat16) for _ in "kv"] for _ in range(layers)]
         ids = torch.randint(0, VOCAB, (seqs, 1), device="cuda")
         return lambda: self.decoder.forward("decode", ids, cache)
 
     def add_eager(self, seqs):
-        self._add(f"eager.{seqs}", "decode", seqs, seqs, KV * seqs, self._decode(seqs))
+        self._add(f"eager.{seqs}", "decode", seqs, seqs, KV * seqs, self._decode(seqs, EAGER_LAYERS))
 
     def add_graph(self, seqs):
-        forward, graph = self._decode(seqs), torch.cuda.CUDAGraph(keep_graph=True)
+        forward, graph = self._decode(seqs, LAYERS), torch.cuda.CUDAGraph(keep_graph=True)
         self.buffers.append(forward)  # a graph holds no tensor alive that it did not make
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

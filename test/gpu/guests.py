@@ -1,11 +1,12 @@
 """Processes that do what engines do to a guest. Each must end as it would without one, and lose nothing it could keep.
 
-A snippet prints `kernels N` for what it launched, or `count me`: then it runs again without kernhes, under torch.profiler,
-which counts. `ends` are the ends of the sessions that the collector must have seen,
+A snippet prints `kernels N` for what it launched (`kernels N or none`: if tracing is on), or `count me`: then it runs again
+without kernhes, under torch.profiler, which counts. `ends` are the ends of the sessions that the collector must have seen,
 in any order; None: it does not matter.
 """
 
 import concurrent.futures
+import glob
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from rig import BARE, KERNHES, SHIM, Collector, environment
+from rig import BARE, HOOK, KERNHES, SHIM, Collector, environment
 
 TORCH = """
 import os, sys, time, threading, signal, subprocess
@@ -72,8 +73,30 @@ on_gpu = [e.name for e in profiler.events() if e.device_type == torch.autograd.D
 print('kernels', sum(not name.startswith(('Memcpy', 'Memset')) for name in on_gpu))
 """
 
+# Runs INSIDE in a process of its own, whatever is around that, and says how it ended there.
+AROUND = """
+import sys, subprocess, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    around = [a.replace('FOLDER', folder) for a in %r]
+    inside = ['sh', '-c', '"$0" -X faulthandler -c "$1"; echo code $?', sys.executable, %r]
+    out = subprocess.run(around + inside, stdout=subprocess.PIPE, text=True).stdout
+assert 'code 0' in out, out
+print(out)
+"""
+
+INSIDE = """
+import torch
+x = torch.ones(8, device='cuda')
+for _ in range(99): x.add_(1)
+torch.cuda.synchronize(); print('kernels 100 or none')
+"""
+
+NSYS = shutil.which("nsys") or next(iter(sorted(glob.glob("/opt/nvidia/nsight-*/**/target-linux-x64/nsys", recursive=True))), None)
+PROFILE = [NSYS, "profile", "-t", "cuda,nvtx", "--sample=none", "--cpuctxsw=none", "-o", "FOLDER/report"]
+RUN = [KERNHES, "run", "--"]
+
 BYE, GONE = "bye", "gone"
-PATIENCE = 40  # s; importing PyTorch on a cold machine takes 10
+PATIENCE = 60  # s; importing PyTorch on a cold machine takes 10
 
 GUESTS = {  # name: (snippet, exit code, ends of sessions, environment)
     "runs and exits": (TORCH + "work(100); print('kernels 100')", 0, [BYE], {}),
@@ -186,6 +209,25 @@ import torch
 x = torch.ones(8, device='cuda')
 for _ in range(99): x.add_(1)
 torch.cuda.synchronize(); print('kernels 100'); sys.exit(9)""", 9, [BYE], {"CUDA_INJECTION64_PATH": None, "NVTX_INJECTION64_PATH": None}),
+    "a launch from a fresh thread under a malloc hook": (TORCH + """
+import ctypes
+hook = ctypes.CDLL(os.environ['LD_PRELOAD'])
+x = torch.ones(8, device='cuda')
+counts = []
+def fresh():
+    hook.hook_begin()
+    torch.cuda.nvtx.range_push('step:decode'); x.add_(1); torch.cuda.nvtx.range_pop()
+    counts.append(hook.hook_end())
+for library in (b'libkernhes', b'libstdc++'):
+    assert hook.hook_of(library), library
+    for _ in range(20):
+        thread = threading.Thread(target=fresh)
+        thread.start(); thread.join()
+torch.cuda.synchronize()
+assert not any(counts[:20]) and all(counts[20:]), counts
+print('kernels 41')""", 0, [BYE], {"LD_PRELOAD": "HOOK"}),
+    "nsys around us": (AROUND % (PROFILE + RUN, INSIDE), 0, None, {"CUDA_INJECTION64_PATH": None, "NVTX_INJECTION64_PATH": None}),
+    "nsys in us": (AROUND % (RUN + PROFILE, INSIDE), 0, None, {"CUDA_INJECTION64_PATH": None, "NVTX_INJECTION64_PATH": None}),
     "a second libkernhes": (TORCH + "work(100); print('kernels 100')", 0, [BYE], {"LD_PRELOAD": "COPY"}),
     "CUDA_VISIBLE_DEVICES is empty": (TORCH + "assert not torch.cuda.is_available()", 0, [], {"CUDA_VISIBLE_DEVICES": ""}),
     "several GPUs in one process": (TORCH + """
@@ -221,8 +263,9 @@ def one(collector, name, values):
         err += f"\nwithout the shim it ends with {alone}"
     if "count me" in out:
         out = execute(PROFILED % snippet, environment())[1]
-    said = re.findall(r"kernels (\d+)", out)
-    return run, code, ends, int(said[0]) if said else None, returned, err
+    said = re.search(r"kernels (\d+)( or none)?", out)
+    kernels = None if said is None else {int(said[1])} | ({0} if said[2] else set())
+    return run, code, ends, kernels, returned, err
 
 
 def execute(snippet, env):
@@ -243,31 +286,34 @@ def judge(collector, ran):
     """One line of the table from what ran and what the dump says of it."""
     run, code, ends, kernels, returned, err = ran
     sessions = [s for s in collector.lines()[1] if s["run"] == run]
-    seen = sorted(s["ended"] for s in sessions)
+    ended = sorted(s["ended"] for s in sessions)
     faults = []
     if returned != code:
         faults.append(f"ended with {returned}, not {code}: {err[-6000:]}")
-    if ends is not None and seen != sorted(ends):
-        faults.append(f"sessions ended {seen}, not {sorted(ends)}")
-    if kernels is not None and sum(s["kernels"] for s in sessions) != kernels:
-        faults.append(f"{sum(s['kernels'] for s in sessions)} kernels, {kernels} ran")
+    if ends is not None and ended != sorted(ends):
+        faults.append(f"sessions ended {ended}, not {sorted(ends)}")
+    seen = sum(s["kernels"] for s in sessions)
+    if kernels is not None and seen not in kernels:
+        faults.append(f"{seen} kernels, {kernels} ran")
     for s in sessions:
         odd = {k: s[k] for k in ("invalid", "duplicate", "missing") if s[k]}
         odd.update({k: v for k, v in (s["dropped"] or {}).items() if v})
         if odd:
             faults.append(f"{odd}")
     modes = sorted({s["mode"] for s in sessions})
+    if "off" in modes and not re.search(r"tracing: off: .", err):
+        faults.append("it does not say why it traces nothing")
     ours = [line for line in err.splitlines() if "kernhes" in line.lower() or "cupti" in line.lower()]
-    return not faults, {"faults": faults, "sessions": seen, "mode": modes, "log": ours[-3:]}
+    return not faults, {"faults": faults, "sessions": ended, "kernels": seen, "mode": modes, "log": ours[-3:]}
 
 
 def guests(only=None):
     """The table's lines: (what, passed, detail)."""
     with tempfile.TemporaryDirectory() as folder, Collector() as collector:
         copy = shutil.copy(SHIM, folder + "/libkernhes-copy.so")
-        values = {"CUPTI": cupti(), "COPY": copy, "BARE": BARE}
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            names = [name for name in GUESTS if only is None or name in only]
+        values = {"CUPTI": cupti(), "COPY": copy, "BARE": BARE, "HOOK": HOOK}
+        with concurrent.futures.ThreadPoolExecutor(10) as pool:
+            names = [name for name in GUESTS if (only is None or name in only) and (NSYS or "nsys" not in name)]
             ran = dict(zip(names, pool.map(lambda name: one(collector, name, values), names)))
         # The last sessions without a farewell count as gone after the collector's reconnect_timeout.
         gone = {run: ends.count(GONE) for run, _, ends, *_ in ran.values() if ends}

@@ -1,4 +1,4 @@
-"""Checks and measures kernhes on this machine's GPUs and prints a table. `measure.py [PART...]`: exact, guests, faults, cost; windows is a trial apart."""
+"""Checks and measures kernhes on this machine's GPUs and prints a table. `measure.py [PART...]`: see scripts/gpu."""
 
 import json
 import os
@@ -25,10 +25,11 @@ def show(table):
 
 
 def show_cost(rows):
-    print("| step | setting | steps | p50 ms | p99 ms | to bare (95%) | to dropping (95%) |\n| --- | --- | --- | --- | --- | --- | --- |")
+    print("| step | setting | steps | p50 ms | p99 ms | p99 a node µs | to bare (95%) | to dropping (95%) |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
     for r in rows:
-        shown = [f"{x[0]:.4f} ({x[1]:.4f}–{x[2]:.4f})" if x else "" for x in (r["to_bare"], r["to_cupti"])]
-        print(f"| {r['kind']} | {r['setting']} | {r['steps']} | {r['p50_ms']:.3f} | {r['p99_ms']:.3f} | {shown[0]} | {shown[1]} |", flush=True)
+        shown = [f"{x[0]:.3f} ({x[1]:.3f} to {x[2]:.3f})" for x in (r["to_bare"], r["to_cupti"])]
+        node = f"{r['p99_node_us']:.2f}" if r["nodes"] else ""
+        print(f"| {r['kind']} | {r['setting']} | {r['steps']:,} | {r['p50_ms']:.2f} | {r['p99_ms']:.2f} | {node} | {shown[0]} | {shown[1]} |", flush=True)
 
 
 def part(name):
@@ -55,6 +56,14 @@ def part(name):
         from faults import faults
         tables = faults()
         show(tables)
+    elif name == "long":
+        from long import long
+        tables = long(float(os.environ.get("SECONDS_LONG", "240")))
+        show(tables)
+    elif name == "yield":
+        from yields import yields
+        tables = yields(int(os.environ.get("CYCLES", "20")))
+        show(tables)
     elif name == "windows":
         tables = rig.answers(rig.worker("windows", rig.WINDOW, os.environ.get("CYCLES", "1000"), *os.environ.get("WINDOWS", "").split(),
                                         env=rig.environment(DECODER_LAYERS="12")), 400)
@@ -67,7 +76,7 @@ def main():
     rig.unpack_collector()
     result = {"machine": machine()}
     print("#", json.dumps(result["machine"]), flush=True)
-    for name in sys.argv[1:] or ["exact", "guests", "faults", "cost"]:
+    for name in sys.argv[1:] or ["exact", "guests", "yield", "faults", "cost"]:
         try:
             result[name] = part(name)
         except Exception as e:  # one part's fault must not hide the others' figures

@@ -14,12 +14,12 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.environ.get("KERNHES_BIN") or os.path.join(os.path.dirname(os.path.dirname(HERE)), "bin")
-SHIM, BARE, WINDOW, COLLECTOR, KERNHES = (os.path.join(BIN, name) for name in (
-    "libkernhes.so", "libbare.so", "libwindow.so", "otelcol-kernhes", "kernhes"))
+SHIM, BARE, WINDOW, HOOK, COLLECTOR, KERNHES = (os.path.join(BIN, name) for name in (
+    "libkernhes.so", "libbare.so", "libwindow.so", "libhook.so", "otelcol-kernhes", "kernhes"))
 
 CONFIG = """
 receivers:
-  kernhes: {{endpoint: "unix://{socket}", dump: "{dump}", collection_interval: 1s, reconnect_timeout: 5s}}
+  kernhes: {{endpoint: "unix://{socket}", control_endpoint: "127.0.0.1:{control}", dump: "{dump}", collection_interval: 1s, reconnect_timeout: {reconnect}}}
 exporters:
   prometheus: {{endpoint: "127.0.0.1:{port}", resource_constant_labels: {{included: ["*"]}}, metric_expiration: 1h}}
 service:
@@ -40,18 +40,20 @@ def unpack_collector():
 class Collector:
     """A collector with a socket and a dump of its own, in a folder that goes with it."""
 
-    def __init__(self):
+    def __init__(self, reconnect="5s"):
+        self.reconnect = reconnect
         self.folder = tempfile.mkdtemp(prefix="kernhes-gpu-")
         self.socket, self.dump = self.folder + "/k.sock", self.folder + "/dump.jsonl"
         self.log = open(self.folder + "/log", "ab")
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.port = s.getsockname()[1]
+        with socket.socket() as a, socket.socket() as b:
+            for s in (a, b):
+                s.bind(("127.0.0.1", 0))
+            self.port, self.control = a.getsockname()[1], b.getsockname()[1]
         self.process = None
 
     def start(self):
         with open(self.folder + "/config.yaml", "w") as f:
-            f.write(CONFIG.format(socket=self.socket, dump=self.dump, port=self.port))
+            f.write(CONFIG.format(socket=self.socket, control=self.control, dump=self.dump, port=self.port, reconnect=self.reconnect))
         command = [COLLECTOR, "--config", self.folder + "/config.yaml"]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         for _ in range(200):
@@ -73,11 +75,17 @@ class Collector:
         """The dump's lines: steps of the sessions of those processes, and the sessions themselves; None: all."""
         if not os.path.exists(self.dump):
             return [], []
+        steps, sessions, _ = self.journal(pids)
+        return steps, sessions
+
+    def journal(self, pids=None):
+        """Steps, sessions, and the entries about what was settled without a step."""
         with open(self.dump) as f:
             all_lines = [json.loads(line) for line in f if line.endswith("\n")]
         sessions = [x for x in all_lines if x["kind"] == "session" and (pids is None or int(x["pid"]) in pids)]
         names = {x["session"] for x in sessions}
-        return [x for x in all_lines if x["kind"] == "step" and x["session"] in names], sessions
+        of = {kind: [x for x in all_lines if x["kind"] == kind and x["session"] in names] for kind in ("step", "ack")}
+        return of["step"], sessions, of["ack"]
 
     def session(self, pid, seconds=5):
         """Waits for the session of a process to end; its line, or None."""
@@ -90,16 +98,28 @@ class Collector:
 
     def wait(self, until, seconds):
         """Waits until the sessions that have ended are as wanted; false if they don't become so."""
-        for _ in range(int(seconds * 10)):
-            if until(self.lines()[1]):
-                return True
-            time.sleep(0.1)
-        return False
+        return eventually(lambda: until(self.lines()[1]), seconds)
 
     def metrics(self):
         """The Prometheus page as {line without its value: value}."""
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5).read().decode()
         return {k: float(v) for k, _, v in (x.rpartition(" ") for x in page.splitlines() if not x.startswith("#"))}
+
+    def sum(self, name, *labels):
+        """The sum of a metric over its points that have those labels (`reason="late"`)."""
+        return sum(v for k, v in self.metrics().items() if k.partition("{")[0] == name and all(label in k for label in labels))
+
+    def engine(self, pid):
+        """What GET /status says of a process, or None."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.control}/status?format=json", timeout=5).read()
+        return next((s for s in json.loads(page)["sessions"] if int(s["pid"] or 0) == pid), None)
+
+    def ask(self, *command):
+        """Runs a subcommand of kernhes that asks this collector; what it said."""
+        done = subprocess.run([KERNHES, *map(str, command), "--endpoint", f"http://127.0.0.1:{self.control}"], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"kernhes {command[0]}: {done.stdout}{done.stderr}")
+        return done.stdout.strip()
 
     def __enter__(self):
         return self.start()
@@ -110,6 +130,22 @@ class Collector:
         self.stop()
         self.log.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def eventually(true, seconds):
+    """Waits until something is true; false if it does not become so."""
+    until = time.time() + seconds
+    while not true():
+        if time.time() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def resident(pid):
+    """Resident MiB of a process."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) // 1024
 
 
 def environment(endpoint=None, **more):
@@ -125,6 +161,44 @@ def worker(*args, env, **options):
     """Starts worker.py."""
     command = [sys.executable, os.path.join(HERE, "worker.py"), *map(str, args)]
     return subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE, **options)
+
+
+class Engine:
+    """A worker that takes turns: it runs steps when it is told to. `kernels`: of each kind of step."""
+
+    def __init__(self, env, *args):
+        self.process, self.ran = worker("turns", *args, env=env, stdin=subprocess.PIPE), 0
+        self.pid = self.process.pid
+        self.kernels = None  # until it is ready
+
+    def ready(self):
+        self.kernels = self._answer()["kernels"]
+        return self
+
+    def begin(self, *command):
+        self.process.stdin.write(" ".join(map(str, command)) + "\n")
+        self.process.stdin.flush()
+
+    def end(self):
+        """The answer to what was begun."""
+        said = self._answer()
+        self.ran += said.get("ran", 0)
+        return said
+
+    def do(self, *command):
+        self.begin(*command)
+        return self.end()
+
+    def _answer(self):
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise RuntimeError(f"a worker ended with {self.process.wait(60)}")
+
+    def stop(self):
+        """Lets it end; its exit code."""
+        self.process.stdin.close()
+        return self.process.wait(60)
 
 
 def answers(process, seconds=240):

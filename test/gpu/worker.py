@@ -1,7 +1,9 @@
 """What runs in an engine process of these measurements: `worker.py check|count|turns|windows`. It prints JSON lines."""
 
+import contextlib
 import ctypes
 import faulthandler
+import gc
 import json
 import os
 import statistics
@@ -15,6 +17,7 @@ import torch
 from decoder import Steps, join_ranks, leave_ranks
 
 PREFILLS, EAGER, GRAPHS = (512, 1024, 2048), (1, 48), (1, 8, 48)
+WARM = 3  # steps of a turn that are not timed
 KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
 
 
@@ -63,9 +66,20 @@ def graph_kernels(graph):
     return kinds.count(KERNEL_NODE)
 
 
+@contextlib.contextmanager
+def profiled():
+    """torch.profiler around what is in it."""
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True)
+    profiler.start()
+    try:
+        yield profiler
+    finally:
+        profiler.stop()
+
+
 def profiled_kernels(run):
     """Counts the kernels that a function launches with torch.profiler."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True) as profiler:
+    with profiled() as profiler:
         run()
         torch.cuda.synchronize()
     with tempfile.TemporaryDirectory() as folder:
@@ -87,33 +101,53 @@ def count():
 
 
 def turns():
-    """Takes lines `KIND COUNT` and answers each with the seconds that its steps took, each waited for; `end` ends it."""
+    """Takes lines from stdin and answers each with one of JSON; the end of stdin ends it.
+
+    `run KIND COUNT`: the seconds that each step took, waited for. `profile KIND COUNT`: the same with torch.profiler, and
+    how many kernels that saw. `add SEQS`: makes one more graph. The first line says the kernels of each graph.
+    """
+    if "CPUS" in os.environ:
+        os.sched_setaffinity(0, [int(cpu) for cpu in os.environ["CPUS"].split(",")])
+    gc.disable()
     steps = Steps(join_ranks())
     profiling = sys.argv[2:] == ["profiler"]
-    for seqs in (1, 48):
-        steps.add_eager(seqs)
-        steps.add_graph(seqs)
-    say(ready=os.getpid())
-    for line in sys.stdin:
-        if line.strip() == "end":
-            break
-        kind, number = line.split()
-        profiler = None
-        if profiling:
-            profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA], acc_events=True)
-            profiler.start()
-        for _ in range(3):
+
+    def kernels():
+        return {kind: graph_kernels(graph) for kind, graph in steps.graphs.items()}
+
+    def run(kind, number):
+        for _ in range(WARM):
             steps.run(kind)
         torch.cuda.synchronize()
         took = []
-        for _ in range(int(number)):
+        for _ in range(number):
             began = time.perf_counter()
             steps.run(kind)
             torch.cuda.synchronize()
             took.append(time.perf_counter() - began)
-        if profiler:
-            profiler.stop()
-        say(took=took)
+        return took
+
+    for seqs in (1, 48):
+        steps.add_eager(seqs)
+        steps.add_graph(seqs)
+    torch.cuda.synchronize()
+    say(kernels=kernels())
+    for line in sys.stdin:
+        command, *args = line.split()
+        if command == "add":
+            steps.add_graph(int(args[0]))
+            say(kernels=kernels())
+            continue
+        kind, number = args[0], int(args[1])
+        if command == "profile":
+            took = []
+            seen = profiled_kernels(lambda: took.extend(run(kind, number)))
+            say(took=took, ran=WARM + number, seen=seen)
+        else:
+            with profiled() if profiling else contextlib.nullcontext():
+                took = run(kind, number)
+            free, whole = torch.cuda.mem_get_info()
+            say(took=took, ran=WARM + number, gpu_mib=(whole - free) >> 20)
 
 
 def windows():
