@@ -27,6 +27,11 @@ func TestInjection(t *testing.T) {
 	check("/opt/libkernhes.so", "/old/libkernhes.so", cuda, nvtx) // never itself, nor another copy
 }
 
+func TestSaid(t *testing.T) {
+	assert.Equal(t, "kernhes: A=1 B=2\n", said("/usr/bin/vllm", []string{"A=1", "B=2"}))
+	assert.Contains(t, said("/opt/nsys", nil), "nsys profile kernhes run -- COMMAND")
+}
+
 func TestMerge(t *testing.T) {
 	assert.Equal(t, []string{"B=2", "A=3"}, merge([]string{"A=1", "B=2", "A=4"}, []string{"A=3"}))
 }

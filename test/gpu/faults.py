@@ -9,7 +9,7 @@ import time
 from rig import Collector, Engine, environment, eventually, resident
 
 KIND, BOUND_MB = "graph.48", 32
-NOISE = 0.05  # of the median step time, between phases of one process: its clocks drift by as much
+NOISE = 0.03  # of the ratio between two processes that take turns
 
 
 class Slow:
@@ -31,12 +31,12 @@ class Slow:
         self.thread.join()
 
 
-def run_for(engine, seconds):
-    """Steps back to back; what they took."""
-    took, until = [], time.time() + seconds
+def side_by_side(engine, other, seconds):
+    """Steps back to back, in turns with another engine; median step in ms, and median ratio to the other's."""
+    medians, until = [], time.time() + seconds
     while time.time() < until:
-        took += engine.do("run", KIND, 50)["took"]
-    return took
+        medians.append([statistics.median(e.do("run", KIND, 50)["took"]) for e in (engine, other)])
+    return round(statistics.median(m for m, _ in medians) * 1e3, 3), round(statistics.median(m / o for m, o in medians), 4)
 
 
 def outside_steps():
@@ -47,21 +47,32 @@ def outside_steps():
         return collector.session(engine.pid, 10)["kernels"]
 
 
-def faults(seconds=8, stopped=30):
-    """The table's lines. Steps run back to back for so long in each phase; the shim may keep BOUND_MB MiB.
+def faults(seconds=7, stopped=30):
+    """The table's lines. Steps run back to back for so long in each phase; the shim may keep BOUND_MB MiB. Another engine,
+    whose collector is well, takes turns with this one.
 
     What the engine launched is counted apart: its graph's kernels times its steps, and what it launches before those. The
-    shim must have seen as many, and of the steps' kernels each must have been told, by one collector or another, or be
-    counted as lost.
+    shim must have seen as many, and each must have been told, by one collector or another, or be counted as lost. What the
+    killed collector told of and did not acknowledge may be both: the shim had to drop it, and cannot know.
     """
-    collector = Collector(reconnect="60s")
+    collector, well = Collector(reconnect="60s"), Collector().start()
+    software = dict(KERNHES_SOFTWARE="on", KERNHES_LINGER_MS="5000")
+    engine = Engine(environment(collector.socket, KERNHES_RUN="faults", KERNHES_BUFFER_MB=str(BOUND_MB), **software))
+    other = Engine(environment(well.socket, **software))
     before = outside_steps()
-    engine = Engine(environment(collector.socket, KERNHES_SOFTWARE="on", KERNHES_RUN="faults", KERNHES_LINGER_MS="5000",
-                                KERNHES_BUFFER_MB=str(BOUND_MB))).ready()
-    phases, by_reason, faults = {}, {}, []
+    engine.ready(), other.ready()
+    phases, by_reason, faults, double = {}, {}, [], 0
 
     def phase(name, length=seconds):
-        phases[name] = {"p50_ms": round(statistics.median(run_for(engine, length)) * 1e3, 3), "rss_mib": resident(engine.pid)}
+        p50, ratio = side_by_side(engine, other, length)
+        phases[name] = {"p50_ms": p50, "to_other": ratio, "rss_mib": resident(engine.pid)}
+
+    def kill():
+        nonlocal double
+        collector.stop(signal.SIGKILL)
+        steps, _, acks = collector.journal()
+        acknowledged = max(ack["frame"] for ack in acks)
+        double = sum(step["kernels"] for step in steps if step["frame"] > acknowledged)
 
     def settle():
         """Waits until the collector is done with what it has; its books."""
@@ -88,7 +99,7 @@ def faults(seconds=8, stopped=30):
         slow.end()
         phase("as fast as before")
         first = settle()
-        killed = threading.Timer(seconds / 2, collector.stop, [signal.SIGKILL])  # under load
+        killed = threading.Timer(seconds / 2, kill)  # under load
         killed.start()
         phase("killed")
         killed.join()
@@ -99,11 +110,13 @@ def faults(seconds=8, stopped=30):
         last = settle()
     finally:
         code = engine.stop()
+        other.stop()
+        well.__exit__()
     session = collector.session(engine.pid, 20)
     steps, _, acks = collector.journal({engine.pid})
     collector.__exit__()
-    base = phases["connected"]["p50_ms"]
-    faults += [f"{name}: {p['p50_ms'] / base:.3f} of connected" for name, p in phases.items() if abs(p["p50_ms"] / base - 1) > NOISE]
+    base = phases["connected"]["to_other"]
+    faults += [f"{name}: {p['to_other'] / base:.3f} of connected" for name, p in phases.items() if abs(p["to_other"] / base - 1) > NOISE]
     # What the shim may hold, and what its pool and its queue's fragments may come to.
     grown = max(p["rss_mib"] for p in phases.values()) - phases["no collector yet"]["rss_mib"]
     if grown > BOUND_MB + 32:
@@ -119,9 +132,9 @@ def faults(seconds=8, stopped=30):
         faults.append(f"the shim saw {last['shim_kernels']} kernels, {launched} were launched")
     told = sum(step["kernels"] for step in steps), sum(ack["outside"] for ack in acks)
     lost = [b["shim_kernels_lost"] for b in (first, last)]
-    if launched != sum(told) + sum(lost):
-        faults.append(f"{launched} kernels were launched, {told} told in steps and outside, {lost} counted as lost by the two collectors")
+    if not 0 <= sum(told) + sum(lost) - launched <= double:
+        faults.append(f"{launched} kernels were launched, {told} told in steps and outside, {lost} counted as lost by the two collectors, {double} maybe both")
     detail = {"faults": faults, "phases": phases, "steps_run": engine.ran, "steps_told": len(ids), "complete": sum(s["complete"] for s in steps),
-              "kernels_a_step": each, "before_steps": before, "launched": launched, "told": told, "lost": lost, "records_lost": by_reason,
+              "kernels_a_step": each, "before_steps": before, "launched": launched, "told": told, "lost": lost, "maybe_both": double, "records_lost": by_reason,
               "missing": last["shim_kernels_missing"], "acks": {k: sum(a[k] for a in acks) for k in ("late", "invalid", "duplicate")}}
     return [("collector missing, stopped, slow, killed, restarted, socket removed", not faults, detail)]

@@ -44,7 +44,7 @@ def yields(cycles):
         seen = engine.do("profile", KIND, 17)["seen"]
         if seen != 20 * each[KIND]:
             faults.append(f"torch.profiler saw {seen} kernels of {20 * each[KIND]}")
-        collector.ask("yield", "--run", "yield", "--back")
+        back = collector.ask("yield", "--run", "yield", "--back")  # torch.profiler keeps CUPTI once it had it
         engine.do("run", KIND, TURN)
         after = collector.engine(engine.pid)
         code = engine.stop()
@@ -69,7 +69,7 @@ def yields(cycles):
     labelled = sum(s["called"] for s in complete) / max(sum(s["kernels"] for s in complete), 1)
     return [(f"yield and back, {cycles} times under load", not faults, {
         "faults": faults[:8], "steps_run": engine.ran, "told": len(steps), "complete": len(whole), "incomplete_reasons": reasons,
-        "missing": session and session["missing"], "profiler_saw": seen, "after_profiler": {k: after[k] for k in ("subscribed", "mode", "mode_reason")},
+        "missing": session and session["missing"], "profiler_saw": seen, "back_said": back, "after_profiler": {k: after[k] for k in ("subscribed", "mode", "mode_reason")},
         "p50_ms_traced": [round(statistics.median(t) * 1e3, 4) for t in traced[:3] + traced[-3:]],
         "p50_ms_yielded": [round(statistics.median(t) * 1e3, 4) for t in away[:3] + away[-3:]],
         "rss_mib": memory[:: max(1, len(memory) // 8)], "kernels_in_a_call": round(labelled, 4), "session": session and {k: session[k] for k in ("kernels", "mode", "step_ranges")}})]
