@@ -159,6 +159,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.books(r.counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.readable)
 	s.flag(metadata.KernTraceOn, r.tracing)
+	s.seconds(metadata.KernTraceCostSecondsTotal, shimCost(r.stats), "shim")
+	s.seconds(metadata.KernTraceCostSecondsTotal, r.cuptiNS, "cupti")
 	for i := range r.series {
 		s.steps(&r.series[i])
 	}

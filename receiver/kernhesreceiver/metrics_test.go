@@ -88,7 +88,7 @@ func full() *rankReport {
 			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130400",
 			"driver_version": "13000"},
 		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
-		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13,
+		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, cuptiNS: 17,
 		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
 		invalid: map[string]uint64{"zero_timestamp": 3},
 		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
@@ -172,6 +172,8 @@ func TestMetricValues(t *testing.T) {
 	check("kern_comm_unseen", "", int64(1))
 	check("kern_copies_total", "copy kind 1", int64(23))
 	check("kern_shim_cpu_seconds_total", "", 1000e-9)
+	check("kern_trace_cost_seconds_total", "shim", 2035e-9) // callbacks and ranges
+	check("kern_trace_cost_seconds_total", "cupti", 17e-9)
 	check("kern_sessions", "waiting", int64(2))
 	check("kern_sessions_ended_total", "gone", int64(4))
 

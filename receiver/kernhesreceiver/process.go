@@ -130,8 +130,11 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 // tracing takes note of whether kernels are traced, as the engine says. While they are not, idle is unknown, and steps lack launches.
 func (p *process) tracing() {
 	off := p.info["mode"] == "off"
-	if !off || p.mode == "" {
-		p.mode = p.info["mode"]
+	if mode := p.info["mode"]; mode != p.mode && (!off || p.mode == "") {
+		for _, d := range p.devices {
+			d.taken = d.taken.in(p.mode, d.kernels)
+		}
+		p.mode = mode
 	}
 	if off == p.untraced {
 		return
@@ -154,6 +157,7 @@ type deviceState struct {
 	packed  packed
 
 	kernels   uint64
+	taken     taken
 	inSteps   uint64
 	sum       loose             // of this device alone
 	again     uint64            // those of sum.Duplicate that an earlier collector had settled

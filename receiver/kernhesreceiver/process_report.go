@@ -92,7 +92,7 @@ func (p *process) report(d *deviceState) rankReport {
 		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, rank: p.rankOf(d), device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
-		overlapNS: t.Overlapped, copyNS: t.Copy,
+		overlapNS: t.Overlapped, copyNS: t.Copy, cuptiNS: d.taken.in(p.mode, d.kernels).cost,
 		counts: counts, kernels: d.kernels, pending: counts[books.KernelsPending], comm: d.comm, called: d.called,
 		became: kernelStates{
 			InSteps: d.inSteps, Outside: d.sum.Outside, Late: d.sum.Late, Invalid: d.sum.Invalid, Duplicate: d.sum.Duplicate,

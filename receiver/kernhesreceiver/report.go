@@ -27,6 +27,7 @@ type rankReport struct {
 
 	computeNS, commNS, idleNS, unknownNS uint64 // device time: these add up to watermark − first start
 	overlapNS, copyNS                    uint64
+	cuptiNS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
 
 	counts     books.Counts      // all that the identities are of
 	kernels    uint64            // received

@@ -126,6 +126,7 @@ var (
 	KernStepSeconds                      = &Metric{"kern_step_seconds", "Wall time of complete steps, from first kernel start to last kernel end.", "s", Histogram, true, []string{"rank", "program", "batch", "kv"}}
 	KernStepsIncompleteTotal             = &Metric{"kern_steps_incomplete_total", "Steps that closed without all records of their launches; they are in no other step metric.", "{step}", Sum, false, []string{"rank", "reason"}}
 	KernStepsTotal                       = &Metric{"kern_steps_total", "Complete steps.", "{step}", Sum, false, []string{"rank", "program", "batch", "kv"}}
+	KernTraceCostSecondsTotal            = &Metric{"kern_trace_cost_seconds_total", "What tracing costs the engine. shim: time of its threads in the shim's callbacks and its part of NVTX calls, measured; of the whole process, with its first rank. cupti: an estimate, the kernels received times what CUPTI takes for one in their mode: software 1.5 µs (docs/gpu.md), hes 0.26 µs (reported, not measured by us), off 0.", "s", Sum, true, []string{"rank", "source"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
 	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were (docs/books.md has the reasons).", "{record}", Sum, false, []string{"rank", "reason"}}
 	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI or another client has it.", "{flag}", Gauge, false, []string{"rank"}}
@@ -194,6 +195,7 @@ var Metrics = []*Metric{
 	KernStepSeconds,
 	KernStepsIncompleteTotal,
 	KernStepsTotal,
+	KernTraceCostSecondsTotal,
 	KernTraceDropCountReadable,
 	KernTraceDroppedRecordsTotal,
 	KernTraceOn,
