@@ -59,7 +59,7 @@ var Reasons = []Reason{
 	{FutureTimestamp, 0, Receiver, "an hour from now or more; likewise"},
 	{Late, 0, Receiver, "a kernel that came after its launch was given up, or after device time had passed it: in the archive, in no sum"},
 	{Duplicate, 0, Receiver, "a kernel that had come before, other than what an earlier collector had settled and is sent again"},
-	{SessionLimit, 0, Receiver, "a limit on what a session may take (max_session_bytes, open launches, open steps) gave up its launch before it came; one that comes after all is late besides"},
+	{SessionLimit, 0, Receiver, "a limit on what a session may take (max_session_bytes, open launches, open steps) gave up its launch before it came; one that comes after all is late besides. Or it came, of a device beyond the 64 of a session: such a one has no rank, and is in no other count but the shim's"},
 	{DownstreamRefused, 0, Receiver, "the logs pipeline refused its chunk for good, or did not take it within five seconds of its session's end"},
 	{ArchiveLost, 0, Archive, "the archive had taken it, and its open file was removed or damaged before it was closed, or its chunk could not be read"},
 }

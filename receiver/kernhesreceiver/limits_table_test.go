@@ -42,7 +42,7 @@ var limitRows = []struct {
 	{"bytes of a frame", wire.MaxBody, "the connection ends with the place and the reason", endedBy},
 	{"bytes of HELLO", wire.MaxHello, "likewise", endedBy},
 	{"bytes of a text", wire.MaxText, "likewise; the library cuts texts there", endedBy},
-	{"devices of a session", maxDevices, "likewise", endedBy},
+	{"devices of a session", maxDevices, "records of further ones are lost, reason session_limit", limitedBy + "{limit=devices}"},
 	{"depth of a thread's ranges", ranges.MaxDepth, "deeper ones do not count", limitedBy + "{limit=range_depth}"},
 	{"threads × domains with ranges", ranges.MaxStacks, "ranges of further ones do not count", limitedBy + "{limit=max_ranges}"},
 	{"open start/end ranges", ranges.MaxStarts, "further ones do not count", limitedBy + "{limit=max_ranges}"},

@@ -56,9 +56,10 @@ type process struct {
 	heard      *saying // what kernels are classed by
 	mismatches uint64  // kernels and launches that the manifest does not explain, once for each new shape
 
-	overflowed uint64 // steps that counted in no series of their own
-	relieved   uint64 // times that what was open was given up
-	unchecked  int    // bytes of frames since it was last worked out what is open
+	overflowed uint64  // steps that counted in no series of their own
+	relieved   uint64  // times that what was open was given up
+	beyond     records // that came, of devices beyond maxDevices
+	unchecked  int     // bytes of frames since it was last worked out what is open
 	warned     [len(limitNames)]bool
 
 	dropped map[string]uint64 // by reason: what no device has
@@ -88,6 +89,7 @@ type processSettings struct {
 	maxRanges   int
 	maxSeries   int
 	maxBytes    int
+	maxDevices  int
 	lines       bool // the dump wants steps
 	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
@@ -101,7 +103,7 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
 		buckets:    newBuckets(cfg.BatchEdges, cfg.KVEdges),
-		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes),
+		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), maxDevices: maxDevices,
 		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said,
 	}
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }

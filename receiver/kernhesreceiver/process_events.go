@@ -164,10 +164,11 @@ func (p *process) kernels(f wire.Frame) error {
 	}
 	for len(records) > 0 {
 		run := p.names.Run(records)
-		if err := p.checkDevice(f.Kind, run.Device); err != nil {
-			return err
+		if p.fits(run.Device) {
+			p.run(run, f.Number)
+		} else {
+			p.leave(run)
 		}
-		p.run(run, f.Number)
 		records = records[len(run.Records):]
 	}
 	return nil
@@ -229,6 +230,19 @@ func (p *process) run(r cupti.Run, frame uint64) {
 	}
 }
 
+// leave takes records of one launch on a device too many. They count for their launch, which need not be waited for.
+func (p *process) leave(r cupti.Run) {
+	n := uint64(len(r.Records))
+	p.shim.kernels.heard += n
+	p.beyond.kernels += n
+	if r.Launch != nil || !p.settledBefore(r.Records[0].Correlation()) {
+		p.dropped[books.SessionLimit] += n
+	}
+	if o := p.names.Take(r, p.clock(), nil); o.Ended {
+		p.launchEnded(r.Launch)
+	}
+}
+
 // place says where the records of a run go: to columns, of a step if there is one to tell of them. The
 // columns are nil if the step is closed.
 func (p *process) place(d *deviceState, r *cupti.Run, frame uint64, again bool) (s *step.Step, to *cupti.Columns, owner ranges.ID) {
@@ -280,21 +294,13 @@ func (p *process) copies(f wire.Frame) error {
 	}
 	for i := range records {
 		c := &records[i]
-		if err := p.checkDevice(f.Kind, c.Device()); err != nil {
-			return err
-		}
-		d := p.device(c.Device())
-		d.copies[copyName(c)]++
 		p.shim.copies.heard++
-		p.note(f.Number, loose{Copies: 1})
-		if len(d.copying.Spans) >= outsideRun {
-			d.copying = &cupti.Columns{}
+		if p.fits(c.Device()) {
+			p.copy(c, f.Number)
+		} else {
+			p.beyond.copies++
+			p.dropped[books.SessionLimit]++
 		}
-		from := len(d.copying.Spans)
-		if why, bad := d.copying.Copy(c, p.clock()); bad {
-			d.badCopies[invalidReasons[why]]++
-		}
-		d.account.Add(0, d.copying, from)
 		if l := p.names.Copy(c); l != nil {
 			p.launchEnded(l)
 		}
@@ -302,9 +308,26 @@ func (p *process) copies(f wire.Frame) error {
 	for n := 0; p.set.archive && len(records) > 0; records = records[n:] {
 		for n = 1; n < len(records) && records[n].Device() == records[0].Device(); n++ {
 		}
-		p.packCopies(p.device(records[0].Device()), records[:n], f.Number)
+		if p.fits(records[0].Device()) {
+			p.packCopies(p.device(records[0].Device()), records[:n], f.Number)
+		}
 	}
 	return nil
+}
+
+// copy takes a copy on its device.
+func (p *process) copy(c *wire.Copy, frame uint64) {
+	d := p.device(c.Device())
+	d.copies[copyName(c)]++
+	p.note(frame, loose{Copies: 1})
+	if len(d.copying.Spans) >= outsideRun {
+		d.copying = &cupti.Columns{}
+	}
+	from := len(d.copying.Spans)
+	if why, bad := d.copying.Copy(c, p.clock()); bad {
+		d.badCopies[invalidReasons[why]]++
+	}
+	d.account.Add(0, d.copying, from)
 }
 
 // copyName is what a copy is counted as.

@@ -1,17 +1,15 @@
 package kernhesreceiver
 
 import (
-	"fmt"
-
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// limitNames are the limits on one session by the setting that moves them; the last three are fixed.
+// limitNames are the limits on one session by the setting that moves them; the last four are fixed.
 var limitNames = [...]string{
-	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches",
+	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches", "devices",
 }
 
 // limited counts what did not fit each of limitNames, in their order.
@@ -19,6 +17,7 @@ func (p *process) limited() [len(limitNames)]uint64 {
 	r := &p.names.Refused
 	return [...]uint64{
 		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.relieved, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
+		p.beyond.kernels + p.beyond.copies,
 	}
 }
 
@@ -47,15 +46,13 @@ func (p *process) warnOfLimits() {
 // maxDevices bounds the devices of one process: each has packers and series of its own.
 const maxDevices = 64
 
-// checkDevice says that a record's device is one too many.
-func (p *process) checkDevice(k wire.Kind, id uint16) error {
-	if len(p.devices) < maxDevices {
-		return nil
+// fits reports whether a record's device is not one too many.
+func (p *process) fits(id uint16) bool {
+	if len(p.devices) < p.set.maxDevices {
+		return true
 	}
-	if _, known := p.findDevice(id); known {
-		return nil
-	}
-	return fmt.Errorf("%s of device %d: at most %d devices in a session: %w", k, id, maxDevices, wire.ErrBadFrame)
+	_, known := p.findDevice(id)
+	return known
 }
 
 // entryBytes is what an entry of the ledger takes.

@@ -2,6 +2,7 @@ package kernhesreceiver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -141,24 +144,68 @@ func TestOpenStepsAreGivenUpWhenTheyAreTooMany(t *testing.T) {
 	require.Equal(t, map[string]uint64{step.MissingRecords: step.MaxOpen, step.TooLarge: 1}, r.incomplete)
 }
 
-func TestOneDeviceTooManyIsABadFrame(t *testing.T) {
-	s := newScript(t)
-	record := func(device uint16) wire.Frame {
+// TestRecordsOfOneDeviceTooManyAreLost: they cost no other record anything, and their launches are not waited for.
+func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
+	s, logs := limitedScript(t, true, func(*Config) {})
+	kernel := func(c uint32, device uint16) []byte {
 		b := make([]byte, 64)
-		copy(b, u64(us(1), us(2)))
+		copy(b, u64(us(10), us(20)))
+		copy(b[24:], u32(c))
 		le.PutUint16(b[36:], device)
-		s.number++
-		return wire.Frame{Kind: wire.KindKernels, Number: s.number, Body: b}
+		return b
+	}
+	moved := func(device uint16) []byte {
+		b := make([]byte, 64)
+		copy(b, u64(us(10), us(20)))
+		le.PutUint16(b[40:], device)
+		b[42] = wire.CopyMemcpy
+		return b
 	}
 	for d := range uint16(maxDevices) {
-		require.NoError(t, s.p.frame(record(d*7)))
+		s.frame(wire.KindKernels, kernel(0, d*7))
 	}
-	err := s.p.frame(record(1))
-	require.ErrorIs(t, err, wire.ErrBadFrame)
-	require.ErrorContains(t, err, "KERNELS of device 1: at most 64 devices")
-	s.number--
-	require.NoError(t, s.p.frame(record(7)), "one that is known")
+	s.push(1, "step:decode")
+	s.launch(2, 1)
+	s.launch(2, 2)
+	s.launch(2, 3)
+	s.pop(3)
+	s.frame(wire.KindKernels, slices.Concat(kernel(1, 7), kernel(2, 1), kernel(3, 7), kernel(0, 2)))
+	s.frame(wire.KindCopies, slices.Concat(moved(7), moved(1), moved(1), moved(14)))
+	s.flushed(1000)
 	require.Len(t, s.p.devices, maxDevices)
+	require.Empty(t, s.p.steps.Opened())
+	r := s.report()
+	require.Equal(t, map[string]uint64{"devices": 4}, r.limited)
+	require.EqualValues(t, 4, r.dropped[books.SessionLimit])
+	require.Zero(t, r.launches.Unfulfilled)
+	require.Equal(t, us(1000)-cupti.Slack, s.p.watermark)
+	known := s.p.reports()[1]
+	require.EqualValues(t, 2, known.became.InSteps)
+	require.EqualValues(t, 1, known.complete)
+	require.Equal(t, map[string]uint64{"copy kind 0": 1}, known.copies)
+	require.Len(t, logs.FilterMessageSnippet("reached a limit").All(), 1)
+	s.bye()
+	r = s.report()
+	require.EqualValues(t, maxDevices+4, r.counts[books.ShimKernels], "all came, as the shim says")
+	require.EqualValues(t, 4, r.counts[books.ShimCopies])
+	require.Zero(t, r.missing)
+}
+
+// TestADeviceTooManyThatIsSentAgainIsNotLostAgain: an earlier collector has counted what was launched before the snapshot.
+func TestADeviceTooManyThatIsSentAgainIsNotLostAgain(t *testing.T) {
+	s := newScript(t)
+	s.pinned = true
+	s.base(10, 5)
+	for d := range uint16(maxDevices + 1) {
+		b := make([]byte, 64)
+		copy(b, u64(us(10), us(20)))
+		copy(b[24:], u32(5))
+		le.PutUint16(b[36:], d)
+		s.frame(wire.KindKernels, b)
+	}
+	r := s.report()
+	require.EqualValues(t, 1, r.limited["devices"])
+	require.Zero(t, r.dropped[books.SessionLimit])
 }
 
 // TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing: each record once looked through all launches with its id.

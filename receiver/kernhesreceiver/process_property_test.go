@@ -99,6 +99,22 @@ func (s *stream) spoil(odds int) {
 	s.frames = frames
 }
 
+// fewDevices are as many as a session may have that was spread.
+const fewDevices = 2
+
+// spread has records be of other devices, more than a session may have.
+func (s *stream) spread() {
+	at := map[wire.Kind]int{wire.KindKernels: 36, wire.KindCopies: 40}
+	for _, f := range s.frames {
+		if holds(f) == (records{}) {
+			continue
+		}
+		for record := range slices.Chunk(f.Body, 64) {
+			le.PutUint16(record[at[f.Kind]:], uint16(s.rng.IntN(2*fewDevices)))
+		}
+	}
+}
+
 // delay has some buffers come later than they should, or come again later.
 func (s *stream) delay() {
 	for range 1 + s.rng.IntN(5) {
@@ -310,6 +326,10 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 	if s.chance(2) {
 		s.delay()
 	}
+	spread := s.chance(3)
+	if spread {
+		s.spread()
+	}
 	if s.chance(3) {
 		s.loseEvents(5 << s.rng.IntN(6))
 	}
@@ -330,6 +350,9 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 	}
 	begin := newEngines(zap.NewNop(), cfg, true, nil, &said{})
 	p := begin(s.hello).(*process)
+	if spread {
+		p.set.maxDevices = fewDevices
+	}
 	l := &pipeline{t: t, rng: s.rng, refuses: s.chance(3), last: map[uint16]*chunk.Chunk{}}
 	var came records
 	for i := 0; i < cut; i++ {
@@ -400,12 +423,13 @@ func settledBooks(t *testing.T, s *stream, p *process, l *pipeline, came records
 			footer(t, last)
 		}
 	}
+	got.add(p.beyond)
 	require.Equal(t, came, got, "records that came")
 	require.Equal(t, l.rows.consumed, rows)
 	require.Equal(t, l.rows.refused, refused)
 	rows.add(refused)
 	require.Equal(t, packed, rows)
-	require.Equal(t, got.copies, packed.copies+unpacked, "copies are packed, or counted")
+	require.Equal(t, got.copies, packed.copies+unpacked+p.beyond.copies, "copies are packed, or counted")
 	if whole {
 		require.Equal(t, s.took.kernels+s.took.copies, p.dropped[books.Wire], "what the wire took")
 	}
