@@ -19,8 +19,8 @@ libkernhes.so is looked for beside kernhes and in ../lib. Everything else is set
 are passed on; the flags below are short for some of them. The variables are inherited by the processes that COMMAND
 starts; nothing is done in those that make no CUDA context.`
 
-// said is what a person is told of a program that is started with variables set.
-func said(program string, set []string) string {
+// told is what a person is told of a program that is started with variables set.
+func told(program string, set []string) string {
 	text := "kernhes: " + strings.Join(set, " ") + "\n"
 	if filepath.Base(program) == "nsys" { // Nsight Systems sets the two injection variables anew
 		text += "kernhes: what nsys starts will have no kernhes in it; turn it round: nsys profile kernhes run -- COMMAND\n"
@@ -63,7 +63,7 @@ func runCommand(args []string, _ io.Writer) error {
 		set = append(set, "KERNHES_SOFTWARE=on")
 	}
 	if !*quiet {
-		fmt.Fprint(os.Stderr, said(program, set))
+		fmt.Fprint(os.Stderr, told(program, set))
 	}
 	if err := execute(program, f.Args(), merge(os.Environ(), set)); err != nil {
 		return fmt.Errorf("run: %s: %w", program, err)

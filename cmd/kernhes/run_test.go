@@ -28,8 +28,8 @@ func TestInjection(t *testing.T) {
 }
 
 func TestSaid(t *testing.T) {
-	assert.Equal(t, "kernhes: A=1 B=2\n", said("/usr/bin/vllm", []string{"A=1", "B=2"}))
-	assert.Contains(t, said("/opt/nsys", nil), "nsys profile kernhes run -- COMMAND")
+	assert.Equal(t, "kernhes: A=1 B=2\n", told("/usr/bin/vllm", []string{"A=1", "B=2"}))
+	assert.Contains(t, told("/opt/nsys", nil), "nsys profile kernhes run -- COMMAND")
 }
 
 func TestMerge(t *testing.T) {
