@@ -126,11 +126,13 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []*kerne
 	f := &Figures{Device: device, Counts: counts, Copies: map[string]int{}, Groups: map[string]Group{}, Steps: []Row{},
 		Columns: []string{"text", "kernels", "compute_ns", "comm_ns", "overlap_ns", "wall_ns", "foreign_compute_ns", "complete"}}
 	var kernels []*kernel
+	lacking := map[*step]bool{}
 	for _, k := range all {
 		switch {
 		case k.Device != device:
 		case k.Invalid:
 			f.Invalid++
+			lacking[k.step] = true
 		default:
 			kernels = append(kernels, k)
 		}
@@ -168,7 +170,7 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []*kerne
 	f.Copy = union(clip(with, f.First, f.Last)) - f.Compute - f.Comm
 
 	for p, mine := range byStep {
-		f.Steps = append(f.Steps, row(p, complete[p], mine))
+		f.Steps = append(f.Steps, row(p, complete[p] && !lacking[p], mine))
 	}
 	slices.SortFunc(f.Steps, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Order, b.Order))

@@ -71,7 +71,7 @@ func TestStories(t *testing.T) {
 		t.Errorf("lost: %d launches lack records, %d steps are complete", w.UnfulfilledLaunches, f.StepsComplete)
 	}
 	w, f = only(t, krec.BadTimes())
-	check(t, "bad times", f, want{1, 2, 0, 0, 2, 0, true})
+	check(t, "bad times", f, want{1, 2, 0, 0, 2, 0, false})
 	if f.Invalid != 3 || f.Kernels != 1 || w.UnfulfilledLaunches != 0 {
 		t.Errorf("bad times: %d invalid, %d not, %d launches lack records", f.Invalid, f.Kernels, w.UnfulfilledLaunches)
 	}

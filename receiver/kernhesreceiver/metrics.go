@@ -182,7 +182,8 @@ func (s *metricSet) flag(m *metadata.Metric, on bool) {
 }
 
 // These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
-var incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced}
+var incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced,
+	step.InvalidRecords}
 
 // books appends what became of what was packed, and the residues of all identities.
 func (s *metricSet) books(c books.Counts) {

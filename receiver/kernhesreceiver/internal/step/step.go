@@ -25,6 +25,7 @@ const (
 	EngineGone     = "engine_gone"     // the engine ended without bye
 	JoinedLate     = "joined_late"     // it was open when the session was joined: its first launches were not heard
 	NotTraced      = "not_traced"      // tracing was off for a part of it
+	InvalidRecords = "invalid_records" // timestamps of some of its kernels cannot be believed
 )
 
 // MaxKernels is how many kernels a step may have; one that goes on is closed, incomplete.
@@ -68,12 +69,13 @@ type Step struct {
 
 	recorded cupti.Columns // as it came: what device time reads
 	parts    []part
+	invalid  bool // records of it came whose timestamps cannot be believed: it has no span of those
 }
 
 // Wall is first start to last end, ns.
 func (s *Step) Wall() uint64 { return s.Last - s.First }
 
-// Complete reports whether each launch of the step has its records.
+// Complete reports whether each launch of the step has its records, all of them with a time.
 func (s *Step) Complete() bool { return s.Reason == "" }
 
 // Recorded are the step's kernels in the order in which they came.
@@ -227,8 +229,9 @@ func (is *issue) on(device uint16) *Step {
 	return s
 }
 
-// Took notes what a run appended to the step's recorded columns, and its extent.
+// Took notes what a run appended to the step's recorded columns, its extent, and whether it lacks records that came.
 func (s *Step) Took(r cupti.Run, e span.Extent, o *cupti.Outcome) {
+	s.invalid = s.invalid || o.Bad() > 0
 	if o.Taken == 0 {
 		return
 	}
@@ -407,12 +410,15 @@ func (a *Assembler) close(closed []*Step, i int) []*Step {
 		is.on(a.device) // the likeliest: no record says
 	}
 	for _, s := range is.devices {
+		s.Reason = is.reason
+		if s.Reason == "" && s.invalid {
+			s.Reason = InvalidRecords
+		}
 		unseen := is.reason == NotTraced && is.launches == 0
-		if len(s.recorded.Spans) == 0 && (is.reason == "" || unseen) {
+		if len(s.recorded.Spans) == 0 && (s.Reason == "" || unseen) {
 			a.Empty++
 			continue
 		}
-		s.Reason = is.reason
 		a.finish(s)
 		closed = append(closed, s)
 	}
