@@ -28,6 +28,7 @@ const (
 type link struct {
 	r       *kernhesReceiver
 	conn    net.Conn
+	peer    string // over all its connections
 	log     *zap.Logger
 	session *session
 
@@ -127,10 +128,9 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	return l.say(wire.AppendWelcome(nil, welcome))
 }
 
-// refuse counts, logs and says why a connection is closed; with code 0 it only closes.
+// refuse counts, logs and tells the peer why a connection is closed; with code 0 it only closes.
 func (l *link) refuse(ctx context.Context, reason, text string, code uint32) error {
-	l.r.countRefused(ctx, reason)
-	l.log.Warn("connection refused", zap.String("reason", text))
+	l.r.turnedAway(ctx, l.log, l.peer, reason, text)
 	if code != 0 {
 		if err := l.say(wire.AppendRefused(nil, code, "%s", text)); err != nil {
 			return err

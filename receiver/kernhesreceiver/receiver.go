@@ -57,6 +57,7 @@ type kernhesReceiver struct {
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
 	names     instances
 	hush      hush
+	refusals  refusals
 }
 
 // maxLast bounds the final numbers that wait for a consumer.
@@ -222,16 +223,16 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 			}
 			continue
 		}
+		peer := peerName(conn)
+		log := r.set.Logger.With(zap.String("peer", peer))
 		if err := checkPeer(conn, r.cfg.AllowedUIDs); err != nil {
 			_ = conn.Close()
-			r.countRefused(ctx, "uid")
-			r.set.Logger.Warn("connection refused", zap.Error(err))
+			r.turnedAway(ctx, log, peer, "uid", err.Error())
 			continue
 		}
 		if !r.admit(ctx, conn) {
 			_ = conn.Close()
-			r.countRefused(ctx, "connections")
-			r.set.Logger.Warn("connection refused", zap.String("reason", "max_connections are open"))
+			r.turnedAway(ctx, log, peer, "connections", "max_connections are open")
 			continue
 		}
 		r.telemetry.ConnectionsAccepted.Add(ctx, 1)
@@ -239,7 +240,7 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 			r.telemetry.Connections.Add(ctx, 1)
 			defer r.telemetry.Connections.Add(ctx, -1)
 			defer r.dismiss(conn)
-			l := &link{r: r, conn: r.guard.secure(conn), log: r.set.Logger.With(zap.Stringer("peer", conn.RemoteAddr()))}
+			l := &link{r: r, conn: r.guard.secure(conn), peer: peer, log: log}
 			l.serve(ctx)
 		})
 	}
@@ -263,8 +264,12 @@ func (r *kernhesReceiver) dismiss(c net.Conn) {
 	delete(r.conns, c)
 }
 
-func (r *kernhesReceiver) countRefused(ctx context.Context, reason string) {
+// turnedAway counts that a peer was refused, and says why, if that was not said within a minute.
+func (r *kernhesReceiver) turnedAway(ctx context.Context, log *zap.Logger, peer, reason, text string) {
 	r.telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
+	if more, ok := r.refusals.say(refusal{peer, text}, time.Now()); ok {
+		log.Warn("connection refused", zap.String("reason", text), zap.Int("not_logged_before", more))
+	}
 }
 
 // attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.
