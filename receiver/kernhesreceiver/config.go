@@ -99,11 +99,12 @@ type Config struct {
 	ControlEndpoint string `mapstructure:"control_endpoint"`
 
 	// Manifest is a file that says of engines that send no manifest which op and class the kernels of their calls have:
-	// kern's manifest, or the open form. It is followed while it changes. Default: "", none.
+	// kern's manifest, or the open form. It is followed while it changes; a broken one is refused, and a problem in GET /status. Default: "", none.
 	Manifest string `mapstructure:"manifest"`
 
 	// ClassTable is a file of rules that say which kernels communicate, tried before those that ship with kernhes. It is
-	// followed while it changes: running sessions class kernels anew; a broken one is refused. Default: "", none.
+	// followed while it changes: running sessions class kernels anew; a broken one is refused, and a problem in GET /status.
+	// Default: "", none.
 	ClassTable string `mapstructure:"class_table"`
 
 	// Traces says which steps are written as traces, in a traces pipeline.

@@ -338,6 +338,7 @@ type receiverReport struct {
 	connected, waiting uint64
 	bye, gone          uint64
 	conflicts          uint64
+	refused            []string // why files of the user are; only for the status
 }
 
 // appendReceiver appends the receiver's own resource.

@@ -85,6 +85,22 @@ func (s *said) now() *saying {
 	return shipped
 }
 
+// refused says of each file that is refused why, with the setting that names it.
+func (s *said) refused() (why []string) {
+	say := func(setting string, err error) {
+		if err != nil {
+			why = append(why, fmt.Sprintf("%s is refused, the last good one stays: %v", setting, err))
+		}
+	}
+	if s.rules != nil {
+		say("class_table", s.rules.Refused())
+	}
+	if s.manifest != nil {
+		say("manifest", s.manifest.Refused())
+	}
+	return why
+}
+
 // poll looks at the files. What one says anew, and why one is refused, is logged once.
 func (s *said) poll(log *zap.Logger) {
 	s.mu.Lock()

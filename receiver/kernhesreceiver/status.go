@@ -99,7 +99,7 @@ type nameStatus struct {
 
 // status says how the receiver's live sessions stand.
 func (r *kernhesReceiver) status(now time.Time) status {
-	report := receiverReport{since: r.begun}
+	report := receiverReport{since: r.begun, refused: r.said.refused()}
 	report.bye, report.gone = r.table.ended()
 	return newStatus(now, report, r.set.BuildInfo.Version, r.said.now().rules.Version, r.live(now))
 }
@@ -114,7 +114,7 @@ func newStatus(now time.Time, receiver receiverReport, version, rules string, se
 	slices.SortFunc(s.Sessions, func(a, b sessionStatus) int {
 		return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.firstRank(), b.firstRank()), cmp.Compare(a.Session, b.Session))
 	})
-	s.Problems = problems(&s, quietRuns(sessions))
+	s.Problems = problems(&s, receiver.refused, quietRuns(sessions))
 	return s
 }
 
@@ -219,8 +219,8 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// problems are what a person should look at; quiet are the runs without communication.
-func problems(s *status, quiet map[string]bool) []string {
+// problems are what a person should look at; refused says why files of the user are, quiet are the runs without communication.
+func problems(s *status, refused []string, quiet map[string]bool) []string {
 	list := []string{}
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	sessions := map[string]int{} // by run and rank
@@ -239,6 +239,9 @@ func problems(s *status, quiet map[string]bool) []string {
 		if n := sessions[name]; n > 1 {
 			say("%s: %d sessions say that they are it", name, n)
 		}
+	}
+	for _, why := range refused {
+		say("%s", clean(why))
 	}
 	for i := range s.Sessions {
 		p := &s.Sessions[i]

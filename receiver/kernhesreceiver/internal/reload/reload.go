@@ -9,14 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// A File is the value of a file when it last could be read and understood. Value may be called from anywhere, Poll from
-// one goroutine at a time.
+// A File is the value of a file when it last could be read and understood. Value and Refused may be called from anywhere,
+// Poll from one goroutine at a time.
 type File[T any] struct {
 	path  string
 	limit int64
 	parse func(body []byte) (T, error)
 	value atomic.Pointer[T]
-	seen  [sha256.Size]byte // of the bytes, or the fault, that Poll last found
+	fault atomic.Pointer[error] // of what Poll last found; nil: none
+	seen  [sha256.Size]byte     // of the bytes, or the fault, that Poll last found
 }
 
 // Open reads a file of at most limit bytes. An error names the file and the reason.
@@ -32,6 +33,14 @@ func Open[T any](path string, limit int64, parse func(body []byte) (T, error)) (
 // Value is the last good value.
 func (f *File[T]) Value() T { return *f.value.Load() }
 
+// Refused is why the last good value is not what the file says now; nil if it is.
+func (f *File[T]) Refused() error {
+	if err := f.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Poll looks whether the file has changed. It reports a new value, or, once for each change, why there is none: then the
 // last good value stays. The whole file is read each time, since times and sizes miss changes: a table of 10 KB costs 20 µs.
 func (f *File[T]) Poll() (changed bool, err error) {
@@ -45,13 +54,17 @@ func (f *File[T]) Poll() (changed bool, err error) {
 	}
 	f.seen = found
 	if err != nil {
+		f.fault.Store(&err)
 		return false, err
 	}
 	value, err := f.parse(body)
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", f.path, err)
+		err = fmt.Errorf("%s: %w", f.path, err)
+		f.fault.Store(&err)
+		return false, err
 	}
 	f.value.Store(&value)
+	f.fault.Store(nil)
 	return true, nil
 }
 
