@@ -346,6 +346,23 @@ func TestAnEngineThatIsGone(t *testing.T) {
 	require.EqualValues(t, 1, r.launches.Unfulfilled)
 }
 
+// TestWhatAByeLeavesOpenIsNotLostAgain: at a bye nothing says why a launch lacks its records, and LOST may have told of them.
+func TestWhatAByeLeavesOpenIsNotLostAgain(t *testing.T) {
+	s := newScript(t)
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	s.launch(1001, 2)
+	s.launch(1002, 3) // this one failed in CUDA, who knows
+	s.pop(1003)
+	s.lost(1, wire.LostRecords, 1, 1000, 1100)
+	s.bye()
+	r := s.report()
+	require.Equal(t, map[string]uint64{"cupti_dropped": 1}, r.dropped)
+	require.Equal(t, map[string]uint64{"missing_records": 1}, r.incomplete)
+	require.EqualValues(t, 2, r.missing)
+	require.EqualValues(t, 2, r.launches.Unfulfilled)
+}
+
 func TestRanksOfDevices(t *testing.T) {
 	rank := func(pairs ...string) int64 {
 		s := newScript(t, pairs...)
