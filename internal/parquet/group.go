@@ -29,7 +29,7 @@ type Group struct {
 	Meta    []byte   `json:"meta"` // Thrift: its RowGroup, offsets as in the file
 }
 
-// A Source is where rows of a group come from.
+// A Source is where rows of a group come from, or a session of which there are none, but the last word on its account.
 type Source struct {
 	Run     string `json:"run"`
 	Rank    int64  `json:"rank"`
@@ -79,8 +79,9 @@ const (
 var physical = map[Type]format.Type{Text: format.ByteArray, Int64: format.Int64, Bool: format.Boolean}
 
 // Footer is what stands after the pages of groups, the last Magic included. keyValues are added to those that the groups
-// give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from.
-func Footer(table Table, groups []Group, keyValues map[string]string, shift int64) ([]byte, error) {
+// give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from. rest are sources
+// that no group has.
+func Footer(table Table, groups []Group, keyValues map[string]string, shift int64, rest ...Source) ([]byte, error) {
 	columns := Columns(table)
 	meta := format.FileMetaData{Version: 2, CreatedBy: fmt.Sprintf("kernhes version %d (build 0)", SchemaVersion)}
 	meta.Schema = append(meta.Schema, format.SchemaElement{Name: string(table), NumChildren: thrift.New(int32(len(columns)))})
@@ -101,7 +102,7 @@ func Footer(table Table, groups []Group, keyValues map[string]string, shift int6
 		meta.NumRows += rg.NumRows
 		meta.RowGroups = append(meta.RowGroups, rg)
 	}
-	values, err := describe(table, groups)
+	values, err := describe(table, groups, rest)
 	if err != nil {
 		return nil, err
 	}
@@ -153,15 +154,20 @@ func (s *Source) key() sourceKey { return sourceKey{s.Run, s.Rank, s.Device, s.S
 
 // take adds another's rows; its counts are the later ones.
 func (s *Source) take(o *Source) {
-	s.Rows += o.Rows
-	s.From, s.To = min(s.From, o.From), max(s.To, o.To)
+	if o.Rows > 0 {
+		if s.Rows == 0 {
+			s.From = o.From
+		}
+		s.Rows += o.Rows
+		s.From, s.To = min(s.From, o.From), max(s.To, o.To)
+	}
 	if len(o.Counts) > 0 {
 		s.account = o.account
 	}
 }
 
-// describe is what groups say of a file, as key-values.
-func describe(table Table, groups []Group) (map[string]string, error) {
+// describe is what groups and sources beside them say of a file, as key-values.
+func describe(table Table, groups []Group, rest []Source) (map[string]string, error) {
 	at := map[sourceKey]int{}
 	all := []Source{}
 	runs, ranks, hosts, modes := map[string]bool{}, map[int64]bool{}, map[string]bool{}, map[string]bool{}
@@ -169,13 +175,15 @@ func describe(table Table, groups []Group) (map[string]string, error) {
 		From uint64 `json:"from_ns"`
 		To   uint64 `json:"to_ns"`
 	}
-	for i := range groups {
-		for _, s := range groups[i].Sources {
-			runs[s.Run], ranks[s.Rank], hosts[s.Host], modes[s.Mode] = true, true, true, true
-			if window.From == 0 || s.From < window.From {
-				window.From = s.From
+	take := func(sources []Source) {
+		for _, s := range sources {
+			if s.Rows > 0 {
+				runs[s.Run], ranks[s.Rank], hosts[s.Host], modes[s.Mode] = true, true, true, true
+				if window.From == 0 || s.From < window.From {
+					window.From = s.From
+				}
+				window.To = max(window.To, s.To)
 			}
-			window.To = max(window.To, s.To)
 			if k, ok := at[s.key()]; ok {
 				all[k].take(&s)
 				continue
@@ -184,6 +192,10 @@ func describe(table Table, groups []Group) (map[string]string, error) {
 			all = append(all, s)
 		}
 	}
+	for i := range groups {
+		take(groups[i].Sources)
+	}
+	take(rest)
 	values := map[string]string{KeySchemaVersion: fmt.Sprint(SchemaVersion), KeyTable: string(table)}
 	for k, v := range map[string]any{
 		KeyRuns: sorted(runs), KeyRanks: sorted(ranks), KeyHosts: sorted(hosts), KeyModes: sorted(modes), KeyWindow: window, KeySources: all,

@@ -22,12 +22,17 @@ func (s *sources) of(c *origin) *Source {
 	s.last, s.at = c, slices.IndexFunc(s.all, func(o Source) bool { return o.key() == key })
 	if s.at < 0 {
 		s.at = len(s.all)
-		s.all = append(s.all, Source{Run: c.Run, Rank: c.Rank, Device: c.Device, Session: c.Session, Host: c.Host, Mode: c.Mode})
+		s.all = append(s.all, c.source())
 	}
 	if len(c.counts) > 0 {
 		s.all[s.at].account = accountOf(c.counts)
 	}
 	return &s.all[s.at]
+}
+
+// source is an origin's, without rows.
+func (c *origin) source() Source {
+	return Source{Run: c.Run, Rank: c.Rank, Device: c.Device, Session: c.Session, Host: c.Host, Mode: c.Mode}
 }
 
 // add counts rows from start to end, unix ns.
@@ -37,6 +42,13 @@ func (s *Source) add(rows int, start, end uint64) {
 	}
 	s.Rows += int64(rows)
 	s.From, s.To = min(s.From, start), max(s.To, end)
+}
+
+// sourcesInOrder are those that have an account.
+func sourcesInOrder(accounts map[sourceKey]latest) []sourceKey {
+	return slices.SortedFunc(maps.Keys(accounts), func(a, b sourceKey) int {
+		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.rank, b.rank), cmp.Compare(a.device, b.device), cmp.Compare(a.session, b.session))
+	})
 }
 
 // ranksInOrder are the ranks that have rows waiting.

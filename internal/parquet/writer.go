@@ -49,8 +49,9 @@ type Writer struct {
 	groups  []Group
 	waiting map[rankKey]*rankRows
 	rows    struct{ taken, waiting int64 }
-	// accounts are the latest counts of each source since the last Flush.
-	accounts map[sourceKey][]chunk.Count
+	// accounts are the latest of each source since the last Flush.
+	accounts map[sourceKey]latest
+	rest     []Source // that have an account and no group to go with
 
 	encoder *encoder
 	kernels *kernelRows
@@ -75,6 +76,12 @@ type piece struct {
 	from   *origin
 	step   chunk.Step
 	copies []chunk.Copy
+}
+
+// A latest is the counts of a source's latest chunk.
+type latest struct {
+	*origin
+	alone bool // it had no rows: the last word on a session
 }
 
 // An origin is what a chunk says of all its rows.
@@ -107,7 +114,7 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 		size = o.Groups[n-1].Offset + o.Groups[n-1].Length
 	}
 	return &Writer{
-		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, accounts: map[sourceKey][]chunk.Count{}, groups: slices.Clone(o.Groups), size: size,
+		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, accounts: map[sourceKey]latest{}, groups: slices.Clone(o.Groups), size: size,
 		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns),
 	}, nil
 }
@@ -120,7 +127,7 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 	}
 	key, from := rankKey{c.Run, c.Rank}, &origin{c.Identity, c.Counts}
 	if len(c.Counts) > 0 {
-		w.accounts[sourceKey{c.Run, c.Rank, c.Device, c.Session}] = c.Counts
+		w.accounts[sourceKey{c.Run, c.Rank, c.Device, c.Session}] = latest{from, len(c.Steps)+len(c.Copies) == 0}
 	}
 	if w.table == Copies {
 		return w.wait(key, piece{from: from, copies: c.Copies}, len(c.Copies))
@@ -261,18 +268,40 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// settle gives the last group of each source its latest account: a chunk may have that and no rows of this table.
+// settle gives the last group of each source its latest account: a chunk may have that and no rows of this table. The last
+// word on a session that has no rows here goes with the last group of all.
 func (w *Writer) settle() {
 	for i := len(w.groups) - 1; i >= 0 && len(w.accounts) > 0; i-- {
 		for k := range w.groups[i].Sources {
 			s := &w.groups[i].Sources[k]
-			if counts, ok := w.accounts[s.key()]; ok {
-				s.account = accountOf(counts)
+			if a, ok := w.accounts[s.key()]; ok {
+				s.account = accountOf(a.counts)
 				delete(w.accounts, s.key())
 			}
 		}
 	}
-	clear(w.accounts) // of sources without a row here
+	to := &w.rest
+	if n := len(w.groups); n > 0 {
+		to = &w.groups[n-1].Sources
+	}
+	for _, key := range sourcesInOrder(w.accounts) {
+		if a := w.accounts[key]; a.alone {
+			s := a.source()
+			s.account = accountOf(a.counts)
+			*to = append(*to, s)
+		}
+	}
+	clear(w.accounts)
+}
+
+// Empty reports whether the file would tell of nothing.
+func (w *Writer) Empty() bool {
+	for _, a := range w.accounts {
+		if a.alone {
+			return false
+		}
+	}
+	return w.rows.taken == 0 && len(w.groups)+len(w.rest) == 0
 }
 
 // Close flushes and writes the footer, with keyValues besides those of its rows; it does not close the underlying writer.
@@ -280,7 +309,7 @@ func (w *Writer) Close(keyValues map[string]string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	footer, err := Footer(w.table, w.groups, keyValues, 0)
+	footer, err := Footer(w.table, w.groups, keyValues, 0, w.rest...)
 	if err != nil {
 		return w.fail(err)
 	}

@@ -184,9 +184,6 @@ func (a *Archive) Add(chunks []Chunk, now time.Time) error {
 // take puts chunks into the open part, or a new one.
 func (a *Archive) take(chunks []Chunk, now time.Time) error {
 	if a.open == nil {
-		if rowless(chunks) {
-			return nil // counts of a session whose rows are in files that are closed
-		}
 		if err := a.begin(now); err != nil {
 			return err
 		}
@@ -213,11 +210,6 @@ func (a *Archive) take(chunks []Chunk, now time.Time) error {
 		a.seal()
 	}
 	return nil
-}
-
-// rowless reports whether no chunk has rows.
-func rowless(chunks []Chunk) bool {
-	return !slices.ContainsFunc(chunks, func(c Chunk) bool { return c.rows() != Rows{} })
 }
 
 // fill puts chunks into a part's tables, and begins its journal anew when that is long.

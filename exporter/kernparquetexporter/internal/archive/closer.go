@@ -254,7 +254,7 @@ func (c *closer) finish(s *sealed, p *part) (files []Closed, err error) {
 		case err != nil:
 			return nil, err
 		}
-		if p.rows() == (Rows{}) {
+		if p.empty() {
 			return nil, p.discard()
 		}
 	}

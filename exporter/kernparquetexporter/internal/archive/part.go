@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/chunk"
@@ -135,12 +136,9 @@ func (p *part) add(c *chunk.Chunk) error {
 	return nil
 }
 
-// rows are those taken.
-func (p *part) rows() (r Rows) {
-	for _, t := range p.tables {
-		*r.of(t.is) = t.rows()
-	}
-	return r
+// empty reports whether the files would tell of nothing.
+func (p *part) empty() bool {
+	return !slices.ContainsFunc(p.tables, func(t *table) bool { return !t.writer.Empty() })
 }
 
 // groups is how many row groups there are.
@@ -220,7 +218,7 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 	return files, nil
 }
 
-// discard removes a part that has no rows.
+// discard removes a part that has nothing.
 func (p *part) discard() error {
 	p.abandon()
 	for _, t := range p.tables {
