@@ -228,6 +228,16 @@ void attach_refused(bool fatal, uint32_t result, const char *message) {
 
 bool attach_ended(void) { return atomic_load(&ended); }
 
+// let_end lets what was launched while it was recorded come to its end: cut short, it has no times. CUPTI may keep a buffer
+// in which nothing is; so there is a bound.
+static void let_end(void) {
+  for (int i = 0; i < 20 && pool_out() > 0; i++) {
+    usleep(25000);
+    cupti.ActivityFlushAll(0);
+    sender_wake();
+  }
+}
+
 // flush_all has CUPTI give back all buffers, also those in which something still runs: left with it, they would go to
 // whoever registers next. Only once nothing is recorded any more, since it cuts short what runs.
 static void flush_all(void) {
@@ -246,6 +256,7 @@ void attach_quiesce(const char *reason) {
   if (!atomic_load(&tracing)) return;
   cupti.ActivityFlushAll(0);
   stop_recording();
+  let_end();
   flush_all();
 }
 

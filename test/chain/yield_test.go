@@ -4,6 +4,7 @@ package chain_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/krec"
 )
 
 // An engineStatus is of GET /status what these tests look at.
@@ -131,6 +134,23 @@ func TestYield(t *testing.T) {
 			yielded(t, name, ranks[0], tallies[0])
 		})
 	}
+	t.Run("while a kernel runs", func(t *testing.T) {
+		t.Parallel()
+		b := krec.NewBuilder()
+		for i := range 20 {
+			b.Push(fmt.Sprintf("step:decode seq=%d", i))
+			b.Run(gemm, 7, 5_000, 200e6)
+			b.Pop()
+			b.Wait(205e6)
+		}
+		p := c.begin(t, "KERNHES_FLUSH_MS=20", "--speed", "recorded", "--rebase", "--deliver", "flush", write(t, b.Recording()))
+		c.hasStep(p)
+		c.kernhes(t, "yield", "--run", p.run, "--seconds", "1")
+		ranks, tallies := c.rest(t, p)
+		assert.Zero(t, tallies[0]["unfinished"], "cut short")
+		assert.Zero(t, ranks[0].Invalid)
+		assert.Positive(t, tallies[0]["untraced"])
+	})
 	t.Run("by itself", func(t *testing.T) {
 		t.Parallel()
 		p := c.begin(t, "KERNHES_FLUSH_MS=20", "--speed", "0.2", file(name))

@@ -1,6 +1,7 @@
 // The least that software tracing can cost: a CUPTI client that asks for kernels, copies and memsets, and drops every
-// buffer. It is injected as libkernhes is. BARE says what else it may do: idle: nothing at all; leave: unsubscribe once
-// there is a context; finalize: the same, and finalize CUPTI.
+// buffer. It is injected as libkernhes is. BARE says what else it may do: idle: nothing at all; launches: have each launch
+// called back as well, since whoever wants to know where a kernel was launched has to; leave: unsubscribe once there is
+// a context; finalize: the same, and finalize CUPTI.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -9,7 +10,8 @@
 #include <string.h>
 
 #define SIZE (1u << 20)
-enum { RESOURCE = 3, CONTEXT_CREATED = 1 };
+enum { DRIVER_API = 1, RESOURCE = 3, CONTEXT_CREATED = 1 };
+static const uint32_t launches[] = {307, 442, 514, 515, 652, 653}; // kernels, graphs, kernels with attributes
 
 typedef void callback_fn(void *, int, uint32_t, const void *);
 typedef void request_fn(uint8_t **, size_t *, size_t *);
@@ -50,7 +52,7 @@ static void *leave(void *unused) {
 static void callback(void *user, int domain, uint32_t id, const void *data) {
   (void)user, (void)domain, (void)data;
   pthread_t thread;
-  if (domain != RESOURCE || id != CONTEXT_CREATED || todo == NULL) return;
+  if (domain != RESOURCE || id != CONTEXT_CREATED || todo == NULL || strcmp(todo, "launches") == 0) return;
   if (pthread_create(&thread, NULL, leave, NULL) == 0) pthread_detach(thread);
 }
 
@@ -66,6 +68,8 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
   int (*watch)(uint32_t, void *, int, uint32_t) = (int (*)(uint32_t, void *, int, uint32_t))symbol("cuptiEnableCallback");
   if (subscribe(&subscriber, callback, NULL) != 0 || buffers(request, complete) != 0) return 1;
   watch(1, subscriber, RESOURCE, CONTEXT_CREATED);
+  for (size_t i = 0; todo != NULL && strcmp(todo, "launches") == 0 && i < sizeof launches / sizeof *launches; i++)
+    watch(1, subscriber, DRIVER_API, launches[i]);
   activities("cuptiActivityEnable");
   return 1;
 }

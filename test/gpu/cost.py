@@ -8,13 +8,15 @@ from rig import BARE, Collector, Engine, environment
 STEPS = 20  # of a turn
 SLOW = {"torch.profiler": 10}  # takes a turn of so many times the steps each so many rounds: it is slow to start and to stop
 BARE_ONE, DROPPING, YIELDED = "bare", "CUPTI, records dropped", "software, yielded"
-# Decoders small enough that nine of them fit the time: some 400 kernels a step of a graph, 130 of an eager one. All run
-# on the same few cores, one at a time: a step that the CPU launches takes as long as its core lets it.
-SMALL = dict(DECODER_LAYERS="12", DECODER_EAGER_LAYERS="4", CPUS="4,5,6,7")
+# Decoders small enough that all of them fit the GPU and the time: some 200 kernels a step of a graph, 130 of an eager one.
+# They launch from the same few cores, one at a time: a step that the CPU launches takes as long as its core lets it.
+SMALL = dict(DECODER_LAYERS="6", DECODER_EAGER_LAYERS="4", CPUS="4,5,6,7")
+ONCE = ("shim, HES refused", YIELDED, "torch.profiler")  # the others have two processes, which take a setting's turns in turn:
+# processes of one setting differ, too
 
 
 def settings(socket):
-    """Name, environment and arguments of each process."""
+    """Name, environment and arguments of the processes of each setting."""
     software = dict(KERNHES_SOFTWARE="on", KERNHES_RUN="software")
     return {
         BARE_ONE: (environment(), ()),
@@ -25,6 +27,7 @@ def settings(socket):
         "software": (environment(socket, **software), ()),
         "software, no NVTX": (environment(socket, NVTX_INJECTION64_PATH=None, **dict(software, KERNHES_RUN="no-nvtx")), ()),
         DROPPING: (environment(CUDA_INJECTION64_PATH=BARE), ()),
+        "the same, launches called back": (environment(CUDA_INJECTION64_PATH=BARE, BARE="launches"), ()),
         "torch.profiler": (environment(), ("profiler",)),
     }
 
@@ -45,29 +48,36 @@ def measure(engines, kind, rounds):
         names = [n for n in engines if i % SLOW.get(n, 1) == 0]
         random.Random(i).shuffle(names)
         for name in names:
-            took[name].append((i, engines[name].do("run", kind, STEPS * SLOW.get(name, 1))["took"]))
+            engine = engines[name][i % len(engines[name])]
+            took[name].append((i, engine.do("run", kind, STEPS * SLOW.get(name, 1))["took"]))
     return took
 
 
 def cost(rounds, show, kinds):
     """Shows and returns rows {kind, setting, steps, p50 and p99 of a step (ms) and p99 of a graph's node (µs), ratio to bare: median, low, high,
-    and to the bare client of CUPTI}."""
+    and to the bare client of CUPTI}; and what the shim says of itself in the setting `software`."""
     rows = []
     with Collector() as collector:
-        engines = {name: Engine(dict(env, **SMALL), *args) for name, (env, args) in settings(collector.socket).items()}
+        engines = {name: [Engine(dict(env, **SMALL), *args) for _ in range(1 if name in ONCE else 2)]
+                   for name, (env, args) in settings(collector.socket).items()}
+        every = [e for some in engines.values() for e in some]
         try:
-            for engine in engines.values():
+            for engine in every:
                 engine.ready()
             collector.ask("yield", "--run", "yielded", "--seconds", 3600)
-            if collector.engine(engines[YIELDED].pid)["subscribed"]:
+            if collector.engine(engines[YIELDED][0].pid)["subscribed"]:
                 raise RuntimeError("it does not yield")
             for kind in kinds:
-                some = summary(kind, measure(engines, kind, rounds), engines[BARE_ONE].kernels.get(kind))
+                some = summary(kind, measure(engines, kind, rounds), engines[BARE_ONE][0].kernels.get(kind))
                 show(some)
                 rows += some
-            metrics = {k: v for k, v in collector.metrics().items() if k.startswith(("kern_shim", "kern_trace")) and 'run="software"' in k}
+            metrics = {}
+            for line, value in collector.metrics().items():
+                if line.startswith(("kern_shim", "kern_trace_cost")) and 'run="software"' in line:
+                    name = line.partition("{")[0] + (line[line.index('source="'):].split('"')[1] if 'source="' in line else "")
+                    metrics[name] = metrics.get(name, 0) + value
         finally:
-            for engine in engines.values():
+            for engine in every:
                 engine.stop()
     return rows, metrics
 

@@ -50,7 +50,7 @@ def part(name):
         from cost import cost
         rows, metrics = cost(int(os.environ.get("ROUNDS", "100")), show_cost,
                              os.environ.get("KINDS", "graph.1 graph.48 eager.1 eager.48").split())
-        print(json.dumps(metrics))
+        print(json.dumps(metrics), flush=True)
         tables = [{"cost": rows, "metrics": metrics}]
     elif name == "faults":
         from faults import faults

@@ -106,8 +106,6 @@ def turns():
     `run KIND COUNT`: the seconds that each step took, waited for. `profile KIND COUNT`: the same with torch.profiler, and
     how many kernels that saw. `add SEQS`: makes one more graph. The first line says the kernels of each graph.
     """
-    if "CPUS" in os.environ:
-        os.sched_setaffinity(0, [int(cpu) for cpu in os.environ["CPUS"].split(",")])
     gc.disable()
     steps = Steps(join_ranks())
     profiling = sys.argv[2:] == ["profiler"]
@@ -131,6 +129,8 @@ def turns():
         steps.add_eager(seqs)
         steps.add_graph(seqs)
     torch.cuda.synchronize()
+    if "CPUS" in os.environ:  # of this thread alone; it is the one that launches
+        os.sched_setaffinity(0, [int(cpu) for cpu in os.environ["CPUS"].split(",")])
     say(kernels=kernels())
     for line in sys.stdin:
         command, *args = line.split()
