@@ -26,7 +26,7 @@ static int enable(const char *call, int kind, bool on) {
   if (on && !mock.generation) forbid("%s(%d) without a subscriber", call, kind);
   if (on && kind == KIND_SERIAL_KERNEL) forbid("%s(KERNEL): it serialises kernels; use CONCURRENT_KERNEL", call);
   if (on && kind == KIND_GRAPH_TRACE) forbid("%s(GRAPH_TRACE): kernels of graphs get no records then", call);
-  if (mock.any_kind && mock.registered) run_pass(PASS_SETTLE, call); // what has ended before was traced as it was then
+  if (mock.any_kind && mock.registered) run_pass(on ? PASS_SETTLE : PASS_KEEP, call); // what has begun before is traced as it was then
   pthread_mutex_lock(&mock.lock);
   mock.kinds[kind] = on;
   if (kind == KIND_MEMCPY) mock.kinds[KIND_PEER] = on; // implied

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
   uint64_t dropped, dropped_silent, zero, backward, too_long, future, withheld, duplicated, truncated, unknown;
   uint64_t untraced;    // records of kinds that were not enabled: CUPTI would not have made them
-  uint64_t unfinished;  // running at the last forced flush: delivered with end 0
+  uint64_t unfinished;  // running at a forced flush: delivered with end 0
   uint64_t no_buffer;   // dropped because the client had no buffer; also in dropped
   uint64_t guests;      // times that another client subscribed
   uint64_t buffers, delivered_kernels, delivered_copies;

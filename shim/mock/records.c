@@ -126,9 +126,9 @@ void release_withheld(void) {
   n_withheld = 0;
 }
 
-static bool traced(uint32_t kind) {
+static bool traced(uint32_t kind, bool kept) {
   pthread_mutex_lock(&mock.lock);
-  bool on = mock.kinds[kind] && mock.registered;
+  bool on = (mock.kinds[kind] || kept) && mock.registered;
   pthread_mutex_unlock(&mock.lock);
   return on;
 }
@@ -138,7 +138,7 @@ bool emit_record(const due_record *due) {
   uint32_t kind = get32(due->record->bytes, 0);
   size_t size = mock_size(kind);
   const mock_faults *f = &mock.fault;
-  if (!traced(kind)) {
+  if (!traced(kind, due->kept)) {
     mock.stats.untraced++;
     return true;
   }

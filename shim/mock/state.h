@@ -128,7 +128,7 @@ void return_spare(void);
 size_t known_valid(const uint8_t *start);          // (size_t)-1: not a completed buffer; forbids one that the mock owns
 
 // records.c
-typedef struct { const mock_record *record; const mock_offer *offer; bool unfinished; } due_record;
+typedef struct { const mock_record *record; const mock_offer *offer; bool unfinished, kept; } due_record;
 uint64_t record_start(const mock_record *);
 uint64_t record_ready(const mock_record *);        // recorded time at which it has ended
 bool emit_record(const due_record *);              // false: no room and no buffer; nothing was done
@@ -138,7 +138,7 @@ void release_withheld(void);                       // all else has been written
 bool holding_records(void);                        // written and not yet delivered
 
 // worker.c
-typedef enum { PASS_SETTLE, PASS_FLUSH, PASS_FORCED } pass_kind;
+typedef enum { PASS_SETTLE, PASS_KEEP, PASS_FLUSH, PASS_FORCED } pass_kind; // KEEP: settle, and keep what runs
 void run_pass(pass_kind, const char *call);        // waits until the worker has done it
 void start_worker(void);
 void offer_records(const mock_offer *);

@@ -8,7 +8,7 @@
 typedef struct chunk {
   mock_offer offer;
   uint64_t *ready, *least;
-  bool *taken;
+  bool *taken, *kept; // kept: it ran when its kind was disabled, and is recorded all the same
   size_t first; // not yet taken
   struct chunk *next;
 } chunk;
@@ -35,7 +35,7 @@ void offer_records(const mock_offer *offer) {
   size_t n = offer->count;
   if (!n) return;
   chunk *c = allocate(1, sizeof *c);
-  *c = (chunk){.offer = *offer, .ready = allocate(n, 8), .least = allocate(n + 1, 8), .taken = allocate(n, 1)};
+  *c = (chunk){.offer = *offer, .ready = allocate(n, 8), .least = allocate(n + 1, 8), .taken = allocate(n, 1), .kept = allocate(n, 1)};
   c->least[n] = UINT64_MAX;
   for (size_t i = n; i-- > 0;) {
     c->ready[i] = offer->at_once ? 0 : record_ready(&offer->records[i]) + (uint64_t)offer->time_shift;
@@ -69,7 +69,7 @@ static void gather(uint64_t now, bool forced) {
         if (!(due = realloc(due, room_due * sizeof *due))) abort();
       }
       uint64_t disorder = mock.fault.reordered ? mix(mock.fault.reorder ^ mix(record_start(r) ^ record_ready(r))) % 500000000 : 0;
-      due[n_due++] = (due_entry){.due = {r, &c->offer, !ended}, .from = c, .index = i,
+      due[n_due++] = (due_entry){.due = {r, &c->offer, !ended, c->kept[i]}, .from = c, .index = i,
                                  .key = record_ready(r) + (uint64_t)c->offer.time_shift + disorder};
     }
     pthread_mutex_lock(&mock.lock);
@@ -96,6 +96,7 @@ static void forget_taken(void) {
     free(c->ready);
     free(c->least);
     free(c->taken);
+    free(c->kept);
     free(c);
   }
   pthread_mutex_unlock(&mock.lock);
@@ -114,6 +115,15 @@ static bool pack(bool forced) {
   consumed += i;
   pthread_mutex_unlock(&mock.lock);
   return i == n_due;
+}
+
+// keep_running marks what has begun: it is recorded when it ends, though its kind be disabled meanwhile.
+static void keep_running(uint64_t now) {
+  pthread_mutex_lock(&mock.lock);
+  for (chunk *c = chunks; c; c = c->next)
+    for (size_t i = c->first; i < c->offer.count; i++)
+      if (!c->taken[i] && record_start(&c->offer.records[i]) + (uint64_t)c->offer.time_shift <= now) c->kept[i] = true;
+  pthread_mutex_unlock(&mock.lock);
 }
 
 static void pause_ms(uint64_t ms) {
@@ -138,6 +148,7 @@ static void one_pass(unsigned wants, uint64_t upto) {
     deliver_sealed();
     pause_ms(1);
   }
+  if (wants & 1u << PASS_KEEP) keep_running(mock_now());
   if (flush) seal_current();
   if (late) {
     finish_tickets(upto);
