@@ -28,18 +28,18 @@ func TestKernelsCostByTheModeInWhichTheyCame(t *testing.T) {
 	}
 	check(0)
 	kernels(3)
-	check(3 * 1500)
+	check(3 * 1200)
 	mode("off")
 	kernels(2) // these were still on their way
-	check(5 * 1500)
+	check(5 * 1200)
 	mode("hes")
-	check(5 * 1500)
+	check(5 * 1200)
 	kernels(4)
-	check(5*1500 + 4*260)
+	check(5*1200 + 4*260)
 	mode("software")
 	kernels(1)
 	s.bye()
-	check(6*1500 + 4*260)
+	check(6*1200 + 4*260)
 }
 
 func TestCostIsZeroAtFirst(t *testing.T) {
