@@ -1,5 +1,6 @@
 // A tracing window, attached late and detached whole: subscribe, register, enable; flush, disable, unsubscribe, finalize.
-// Between the two it counts the kernel records of each graph launch. With WINDOW_KEEP set CUPTI is not finalized.
+// Between the two it counts the kernel records of each graph launch. With WINDOW_DRAIN set what was traced comes to its end
+// before CUPTI is finalized; with WINDOW_KEEP set CUPTI is not finalized.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -92,11 +93,24 @@ int window_open(void) {
   return result;
 }
 
+static uint32_t out(void) {
+  pthread_mutex_lock(&lock);
+  uint32_t n = lent;
+  pthread_mutex_unlock(&lock);
+  return n;
+}
+
 // window_close detaches whole; it returns CUPTI's first result that is not 0.
 int window_close(void) {
   int (*disable)(int) = (int (*)(int))symbol("cuptiActivityDisable");
-  int result = ((int (*)(uint32_t))symbol("cuptiActivityFlushAll"))(0);
+  int (*flush)(uint32_t) = (int (*)(uint32_t))symbol("cuptiActivityFlushAll");
+  int result = flush(0);
   for (size_t i = 0; i < KINDS; i++) result = result != 0 ? result : disable(kinds[i]);
+  for (int i = 0; getenv("WINDOW_DRAIN") != NULL && i < 40 && out() > 0 && result == 0; i++) {
+    usleep(5000);
+    result = flush(0);
+  }
+  if (getenv("WINDOW_DRAIN") != NULL && result == 0) result = flush(1);
   int left = ((int (*)(void *))symbol("cuptiUnsubscribe"))(subscriber);
   int finalized = getenv("WINDOW_KEEP") != NULL ? 0 : ((int (*)(void))symbol("cuptiFinalize"))();
   return result != 0 ? result : left != 0 ? left : finalized;
