@@ -77,7 +77,7 @@ func TestSlowAndSilentPeersAreClosed(t *testing.T) {
 }
 
 func TestAPeerThatDoesNotReadIsClosed(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.SilenceTimeout, c.ReconnectTimeout = 300*time.Millisecond, time.Hour })
+	b := newBench(t, func(c *Config) { c.SilenceTimeout, c.ReconnectTimeout = time.Second, time.Hour })
 	c, _, _ := b.connect(1)
 	frame := func(n uint64) []byte { return wire.AppendFrame(nil, wire.KindInfo, 0, n, []byte("outside")) }
 	for n := uint64(1); n < 1<<22; n++ { // until the acknowledgements fill what lies between
