@@ -23,6 +23,7 @@ static const int kinds[] = {CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_MEMSET};
 static atomic_bool pending; // HES was asked for, and cuInit has not finished
 static atomic_bool ended;   // to be detached
 static atomic_bool tracing; // kinds are enabled
+static atomic_bool exiting; // what runs is not waited for any more
 static atomic_bool hes_on;  // for the rest of the process, whoever is subscribed
 static char why[MODE_REASON]; // HES is not on; written before cuInit finishes
 
@@ -226,12 +227,14 @@ void attach_refused(bool fatal, uint32_t result, const char *message) {
   atomic_store(&ended, true);
 }
 
+void attach_exiting(void) { atomic_store(&exiting, true); }
+
 bool attach_ended(void) { return atomic_load(&ended); }
 
 // let_end lets what was launched while it was recorded come to its end: cut short, it has no times. CUPTI may keep a buffer
-// in which nothing is; so there is a bound.
+// in which nothing is; so there is a bound. Exit waits for us less long than that.
 static void let_end(void) {
-  for (int i = 0; i < 20 && pool_out() > 0; i++) {
+  for (int i = 0; i < 20 && pool_out() > 0 && !atomic_load(&exiting); i++) {
     usleep(25000);
     cupti.ActivityFlushAll(0);
     sender_wake();

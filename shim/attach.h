@@ -28,6 +28,9 @@ bool attach_ended(void);
 // followed by detach; not from a callback.
 void attach_quiesce(const char *reason);
 
+// attach_exiting: the process ends, so attach_quiesce waits for nothing that runs, also if it has begun to.
+void attach_exiting(void);
+
 // detach unsubscribes: another client may then subscribe. Not from a callback. whole: no kernel was ever traced here, and
 // CUPTI is finalized too.
 void detach(bool whole);

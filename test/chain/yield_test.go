@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,6 +151,34 @@ func TestYield(t *testing.T) {
 		assert.Zero(t, tallies[0]["unfinished"], "cut short")
 		assert.Zero(t, ranks[0].Invalid)
 		assert.Positive(t, tallies[0]["untraced"])
+	})
+	t.Run("as the engine ends", func(t *testing.T) { // it waits no longer for what runs
+		t.Parallel()
+		b := krec.NewBuilder()
+		for _, long := range []uint64{5_000, 600e9} {
+			b.Push("step:decode")
+			b.Run(gemm, 7, 5_000, long)
+			b.Pop()
+			b.Wait(1e6)
+		}
+		b.Wait(600e9)
+		b.Push("never")
+		b.Pop()
+		p := c.begin(t, "KERNHES_LOG=1", "KERNHES_FLUSH_MS=20", "--speed", "recorded", "--rebase", "--deliver", "flush", write(t, b.Recording()))
+		c.hasStep(p)
+		yield, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.control+"/yield?seconds=600&run="+p.run, nil)
+		require.NoError(t, err)
+		go func() {
+			if r, err := http.DefaultClient.Do(yield); err == nil {
+				_ = r.Body.Close()
+			}
+		}()
+		c.eventually("no tracing", func() bool { return c.engine(p.run).Mode == "off" })
+		require.NoError(t, p.command.Process.Signal(syscall.SIGINT))
+		ranks, tallies := c.rest(t, p)
+		assert.NotContains(t, p.errors.String(), "did not finish")
+		assert.EqualValues(t, 1, tallies[0]["unfinished"])
+		assert.EqualValues(t, 1, ranks[0].Invalid, "what ran came before the farewell")
 	})
 	t.Run("by itself", func(t *testing.T) {
 		t.Parallel()
