@@ -142,3 +142,34 @@ func TestSteadyStepsAreAcknowledged(t *testing.T) {
 		}
 	}
 }
+
+// TestAStepWithoutKernelsStandsWhereItsRangeBegan: no record of it says a time, and a start of 0 would have the archive begin in 1970.
+func TestAStepWithoutKernelsStandsWhereItsRangeBegan(t *testing.T) {
+	s, _ := limitedScript(t, true, func(c *Config) { c.Dump = "on" })
+	s.oneStep(0, 1)
+	s.push(100, "step:decode seq=7,tokens=1")
+	s.launch(101, 2)
+	s.pop(102)
+	s.kernel(2, 0, 0, 0)
+	s.push(200, "step:decode seq=8,tokens=1")
+	s.launch(201, 3) // without a record
+	s.pop(202)
+	s.oneStep(300, 4)
+	s.bye()
+	times := map[string][2]uint64{}
+	for _, parcel := range s.p.takeParcels() {
+		body, err := chunk.Body(parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
+		require.NoError(t, err)
+		c, err := chunk.Unpack(body)
+		require.NoError(t, err)
+		for _, one := range c.Steps {
+			times[one.Text+" "+one.Reason] = [2]uint64{one.Start, one.End}
+		}
+	}
+	require.Equal(t, [2]uint64{us(100), us(100)}, times["step:decode seq=7,tokens=1 invalid_records"])
+	require.Equal(t, [2]uint64{us(200), us(200)}, times["step:decode seq=8,tokens=1 missing_records"])
+	for _, line := range s.lines {
+		require.GreaterOrEqual(t, line.StartNS, us(0), line.Text)
+	}
+	require.EqualValues(t, us(330), s.report().lastStepNS, "where kernels ended")
+}

@@ -134,6 +134,10 @@ func (p *process) final(d *deviceState, s *step.Step) {
 	d.inSteps += uint64(len(s.Spans))
 	d.coverage.Step(s.Shape.Cover, s.Spans)
 	d.lastStep = max(d.lastStep, s.Last)
+	if len(s.Spans) == 0 { // no record says when it was
+		s.First = min(s.Begun, p.clock())
+		s.Last = s.First
+	}
 	if s.Complete() {
 		d.complete++
 		p.seriesOf(d, s).add(s)

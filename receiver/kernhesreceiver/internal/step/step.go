@@ -59,7 +59,7 @@ type Step struct {
 	cupti.Columns        // in order of launch and node once the step is closed
 	Shape         *Shape // of those kernels
 
-	First, Last uint64 // unix ns: first start, last end
+	First, Last uint64 // unix ns: first start, last end; of a final step without kernels when its range began
 	Compute     uint64 // ns: union of compute kernels
 	ExposedComm uint64 // ns: what comm kernels add to that
 	Overlap     uint64 // ns: comm under compute
