@@ -41,7 +41,7 @@ const (
 	AttributeKernRank                 = "kern.rank"                    // Number of the rank in its run.
 	AttributeKernStepBatchBucket      = "kern.step.batch_bucket"       // The label batch of the step's metrics.
 	AttributeKernStepCommNs           = "kern.step.comm_ns"            // What communication kernels add to that.
-	AttributeKernStepComplete         = "kern.step.complete"           // Whether each launch of the step has its records.
+	AttributeKernStepComplete         = "kern.step.complete"           // Whether each launch of the step has its records, and each record a time that can be believed.
 	AttributeKernStepComputeNs        = "kern.step.compute_ns"         // Union of the step's compute kernels.
 	AttributeKernStepForeignComputeNs = "kern.step.foreign_compute_ns" // Compute of this process on the card since the latest end of an earlier step that is not the step's.
 	AttributeKernStepIdleNs           = "kern.step.idle_ns"            // First start to last end less the union of all kernels.
@@ -62,7 +62,7 @@ const (
 
 // Events of spans.
 const (
-	EventKernStepIncomplete = "kern.step.incomplete" // On the span of a step that closed without all records of its launches, at its last kernel's end; the span's status has the reason.
+	EventKernStepIncomplete = "kern.step.incomplete" // On the span of a step that closed without all records of its launches, or with records whose times cannot be believed, at its last kernel's end; the span's status has the reason.
 )
 
 // The metrics.
@@ -124,7 +124,7 @@ var (
 	KernStepForeignComputeSecondsTotal   = &Metric{"kern_step_foreign_compute_seconds_total", "Compute of this process on the card between the latest end of an earlier step and the end of this one that is not the step's.", "s", Sum, true, []string{"rank", "program", "batch", "kv"}}
 	KernStepRangesTotal                  = &Metric{"kern_step_ranges_total", "Ranges that were read as steps, with or without kernels.", "{range}", Sum, false, []string{"rank"}}
 	KernStepSeconds                      = &Metric{"kern_step_seconds", "Wall time of complete steps, from first kernel start to last kernel end.", "s", Histogram, true, []string{"rank", "program", "batch", "kv"}}
-	KernStepsIncompleteTotal             = &Metric{"kern_steps_incomplete_total", "Steps that closed without all records of their launches; they are in no other step metric.", "{step}", Sum, false, []string{"rank", "reason"}}
+	KernStepsIncompleteTotal             = &Metric{"kern_steps_incomplete_total", "Steps that closed without all records of their launches, or with records whose times cannot be believed; they are in no other step metric.", "{step}", Sum, false, []string{"rank", "reason"}}
 	KernStepsTotal                       = &Metric{"kern_steps_total", "Complete steps.", "{step}", Sum, false, []string{"rank", "program", "batch", "kv"}}
 	KernTraceCostSecondsTotal            = &Metric{"kern_trace_cost_seconds_total", "What tracing costs the engine. shim: time of its threads in the shim's callbacks and its part of NVTX calls, measured; of the whole process, with its first rank. cupti: an estimate, the kernels received times what CUPTI takes for one in their mode: software 1.2 µs (docs/gpu.md), hes 0.26 µs (reported, not measured by us), off 0.", "s", Sum, true, []string{"rank", "source"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
