@@ -115,15 +115,18 @@ static void leave(const char *reason) {
   attached = false;
 }
 
-static void yield(void) {
-  uint64_t ns = atomic_load(&yield_ns), tick = clock_tick();
-  yielded_until = ns > UINT64_MAX - tick ? UINT64_MAX : tick + ns;
-  if (yielded || (!attached && !busy)) return; // longer now; or there is nothing to be had back afterwards
+static void let_go(void) {
   if (busy) mode_set(MODE_OFF, "another user of CUPTI is there, and the collector asked to yield to it");
   leave("yielded to another user of CUPTI, as the collector asked");
   yielded = true;
   busy = false;
   retry = RETRY_FIRST;
+}
+
+static void yield(void) {
+  if (!yielded && (attached || busy)) let_go(); // else it is longer now; or there is nothing to be had back afterwards
+  uint64_t ns = atomic_load(&yield_ns), tick = clock_tick(); // to let go may have taken half a second
+  yielded_until = ns > UINT64_MAX - tick ? UINT64_MAX : tick + ns;
 }
 
 // obey does what was asked for since the last turn, and what falls due.

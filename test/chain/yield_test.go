@@ -188,6 +188,7 @@ func TestYield(t *testing.T) {
 		began := time.Now()
 		c.eventually("tracing", func() bool { return c.engine(p.run).Subscribed })
 		assert.Less(t, time.Since(began), 30*time.Second)
+		assert.Greater(t, time.Since(began), 800*time.Millisecond, "the time counts from when it has let go")
 		ranks, tallies := c.rest(t, p)
 		yielded(t, name, ranks[0], tallies[0])
 	})
