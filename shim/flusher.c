@@ -204,7 +204,6 @@ void flusher_yield(uint64_t ns) {
 void flusher_resume(void) { ask(RESUME); }
 
 void flusher_finish(void) {
-  attach_exiting();
   atomic_store(&finishing, true);
   threads_signal(wake);
   if (threads_wait(finished, FINISH_MS)) pthread_join(thread, NULL);

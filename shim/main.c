@@ -68,6 +68,7 @@ void main_watch_forks(void) {
 // at_exit must not touch a copied CUPTI in a child of fork, whatever the child's handlers did.
 static void at_exit(void) {
   if (getpid() != owner || atomic_load(&disabled) || !atomic_load(&started)) return;
+  attach_exiting();
   if (tracing) flusher_finish();
   events_close();
   nvtx_off();
