@@ -74,17 +74,21 @@ def part(name):
 
 def main():
     rig.unpack_collector()
-    result = {"machine": machine()}
+    result, failed = {"machine": machine()}, []
     print("#", json.dumps(result["machine"]), flush=True)
     for name in sys.argv[1:] or ["exact", "guests", "yield", "faults", "cost"]:
         try:
             result[name] = part(name)
+            failed += [line[0] for line in result[name] if isinstance(line, tuple) and not line[1]]
         except Exception as e:  # one part's fault must not hide the others' figures
             print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
             result[name] = repr(e)
+            failed.append(name)
     if "OUT" in os.environ:
         with open(os.environ["OUT"] + "/gpu.json", "w") as f:
             json.dump(result, f, indent=1)
+    if failed:
+        sys.exit(f"{len(failed)} failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
