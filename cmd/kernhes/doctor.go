@@ -126,7 +126,7 @@ func (m machine) ask(probe, cupti string) []finding {
 	return found
 }
 
-const softwareCost = "KERNHES_SOFTWARE=on costs 1 to 2 µs a kernel (on an H200 18 to 40% of a decode step of 200 to 400 small kernels); it is off by default"
+const softwareCost = "KERNHES_SOFTWARE=on costs 1 to 2 µs a kernel (on an H200 18 to 38% of a decode step of 200 to 400 small kernels); it is off by default"
 
 func last(values []string) string {
 	if len(values) == 0 {

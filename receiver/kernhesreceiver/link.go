@@ -61,9 +61,7 @@ func (l *link) serve(ctx context.Context) {
 	case err == nil, err == io.EOF, errors.Is(err, errRefused), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, wire.ErrBadFrame):
 		l.r.telemetry.ProtocolErrors.Add(ctx, 1)
-		if more, ok := l.r.refusals.say(refusal{l.peer, err.Error()}, time.Now()); ok {
-			l.log.Warn("connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()), zap.Int("not_logged_before", more))
-		}
+		l.r.refusals.warn(l.log, refusal{l.peer, err.Error()}, "connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()))
 		l.say(wire.AppendRefused(nil, wire.RefusedProtocol, "%v", err))
 	case errors.Is(err, errSilent):
 		_ = l.refuse(ctx, "silent", err.Error(), 0)

@@ -267,9 +267,7 @@ func (r *kernhesReceiver) dismiss(c net.Conn) {
 // turnedAway counts that a peer was refused, and says why, if that was not said within a minute.
 func (r *kernhesReceiver) turnedAway(ctx context.Context, log *zap.Logger, peer, reason, text string) {
 	r.telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
-	if more, ok := r.refusals.say(refusal{peer, text}, time.Now()); ok {
-		log.Warn("connection refused", zap.String("reason", text), zap.Int("not_logged_before", more))
-	}
+	r.refusals.warn(log, refusal{peer, text}, "connection refused", zap.String("reason", text))
 }
 
 // attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.

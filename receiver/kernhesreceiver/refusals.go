@@ -5,9 +5,11 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
-// refusals hold back what would be logged each second: who is refused tries again. The zero refusals are ready.
+// refusals hold back what would be logged each second: who is refused, or sends a bad frame, tries again. The zero refusals are ready.
 type refusals struct {
 	mu   sync.Mutex
 	said map[refusal]*heldBack
@@ -28,6 +30,13 @@ const (
 	maxRefusals = 256
 )
 
+// warn logs a refusal, with how often one like it was not, if that is to be logged now.
+func (r *refusals) warn(log *zap.Logger, of refusal, message string, fields ...zap.Field) {
+	if more, ok := r.say(of, time.Now()); ok {
+		log.Warn(message, append(fields, zap.Int("not_logged_before", more))...)
+	}
+}
+
 // say reports whether a refusal is to be logged now, and how many like it were not since the last that was.
 func (r *refusals) say(of refusal, now time.Time) (more int, ok bool) {
 	r.mu.Lock()
@@ -42,7 +51,7 @@ func (r *refusals) say(of refusal, now time.Time) (more int, ok bool) {
 	return more, true
 }
 
-// held is what is known of a refusal. Those that came no more give way to new ones: kernhes_connections_refused has all.
+// held is what is known of a refusal. Those that came no more give way to new ones: kernhes_connections_refused and kernhes_protocol_errors have all.
 func (r *refusals) held(of refusal, now time.Time) *heldBack {
 	if r.said == nil {
 		r.said = map[refusal]*heldBack{}

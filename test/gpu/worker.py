@@ -15,6 +15,7 @@ import time
 import torch
 
 from decoder import Steps, join_ranks, leave_ranks
+from rig import resident
 
 PREFILLS, EAGER, GRAPHS = (512, 1024, 2048), (1, 48), (1, 8, 48)
 WARM = 3  # steps of a turn that are not timed
@@ -177,10 +178,6 @@ def windows():
             took.append(time.perf_counter() - began)
         return round(statistics.median(took) * 1e3, 4)
 
-    def resident():
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) // 1024
-
     eager, before = None, idle()  # eager: kernels of that step, as the first window has them
     thread = threading.Thread(target=load)
     if not alone:
@@ -191,7 +188,7 @@ def windows():
         if i % 100 == 0:
             with pause:
                 steps.add_graph(1)
-            memory.append(resident())
+            memory.append(resident(os.getpid()))
         opened = library.window_open()
         if made_in:
             with pause:
