@@ -5,10 +5,12 @@
 // kernels have in common with those of other steps, its Shape, lies in a chunk once; a step itself is columns of numbers.
 package chunk
 
-// EventName and Version mark the log record of a chunk. Readers refuse and count anything else.
+// EventName and Version mark the log record of a chunk. Readers take versions from oldest on, and refuse and count anything else.
 const (
 	EventName = "kernhes.steps"
-	Version   = 1
+	Version   = 2
+
+	oldest = 1 // that Unpack reads: chunks lie in queues and journals over an update
 )
 
 // Bounds of what a chunk holds.
@@ -54,21 +56,39 @@ var ClassNames = [4]string{Compute: "compute", Comm: "comm", 2: "copy", Spin: "s
 
 // A Position is what is known of the kernel at one place of a step without its times. It is comparable.
 type Position struct {
-	Call   string // label; empty: none
-	Op     string // empty: not known
-	Name   string // as CUPTI gave it, mangled or not; empty: not known
-	Class  uint8  // Compute, Comm or Spin
-	Fused  bool   // communicates and computes
-	Stream uint32
-	Grid   [3]uint32
-	Block  [3]uint32
-	Launch uint32 // ordinal of its launch in the step; ascends over the positions
-	Node   uint32 // low half of the graph node's id; 0 if not from a graph
+	Call  string // label; empty: none
+	Op    string // empty: not known
+	Name  string // as CUPTI gave it, mangled or not; empty: not known
+	Class uint8  // Compute, Comm or Spin
+	Fused bool   // communicates and computes
+	// Group is the group of ranks that the call communicates with; empty: not known, or it computes.
+	Group   string
+	GroupBy GroupBy // what gave Group
+	Bytes   uint64  // of the call's message; 0: not known
+	Stream  uint32
+	Grid    [3]uint32
+	Block   [3]uint32
+	Launch  uint32 // ordinal of its launch in the step; ascends over the positions
+	Node    uint32 // low half of the graph node's id; 0 if not from a graph
 }
+
+// GroupBy is what gave the group of a call. The numbers are those of the format.
+type GroupBy uint8
+
+// What gives the group of a call.
+const (
+	GroupUnknown GroupBy = 0
+	GroupNCCL    GroupBy = 1 // NCCL's range payload
+	GroupText    GroupBy = 2 // group= in the text of the step's range
+	GroupSetting GroupBy = 3 // the receiver's setting
+)
+
+// GroupSources are the names of GroupBy as tables write them.
+var GroupSources = [4]string{GroupUnknown: "", GroupNCCL: "nccl", GroupText: "text", GroupSetting: "setting"}
 
 // A Shape is the positions of a step, in order of launch. It is shared and never changes.
 type Shape struct {
-	Hash      uint64 // of all positions: equal shapes have equal hashes
+	Hash      uint64 // of all positions without their groups: equal shapes have equal hashes
 	Positions []Position
 }
 
@@ -91,14 +111,17 @@ func (l Launch) NodeID(p *Position) uint64 {
 type Step struct {
 	Outside bool // kernels of no step: of the fields below only the shape and the columns count
 
-	Seq     int64
-	Pairs   bool // seq is the same as on other ranks
-	Text    string
-	Program string
-	Vars    string
-	Seqs    int64
-	Tokens  int64
-	KV      int64
+	Seq int64
+	// Occurrence counts the steps of the session with this seq in its text, from 0.
+	Occurrence uint32
+	Pairs      bool // seq is the same as on other ranks
+	Text       string
+	Program    string
+	Vars       string
+	Group      string // that Text gives; empty: none
+	Seqs       int64
+	Tokens     int64
+	KV         int64
 
 	Start    uint64 // unix ns: first kernel's start
 	End      uint64 // unix ns: last kernel's end
@@ -132,7 +155,8 @@ type Copy struct {
 	Memset      bool
 	Kind        uint8 // CUpti_ActivityMemcpyKind; 0 for a memset
 	InStep      bool
-	Seq         int64 // of the step that it was launched in, if InStep
+	Seq         int64  // of the step that it was launched in, if InStep
+	Occurrence  uint32 // likewise
 }
 
 // A Count is one line of a rank's account: how many of its records became what, since its session began.

@@ -19,10 +19,10 @@ const (
 	MaxCounts     = 256  // counts of a chunk
 	MaxSteps      = 4096 // steps of a chunk: a windowful is 64
 	maxCountName  = 64   // bytes
-	positionBytes = 13   // of a position: one for each column, at least
+	positionBytes = 13   // of a position: one for each column of version 1, at least
 	kernelBytes   = 2    // of a kernel's start and duration, at least
 	launchBytes   = 2    // of a launch, at least
-	maxCopy       = 80   // of a copy, at most
+	maxCopy       = 96   // of a copy, at most
 )
 
 var le = binary.LittleEndian
@@ -128,7 +128,8 @@ func (p *Packer) put(s *Step, lo, hi int) {
 		for _, v := range [...]int64{s.Seq, s.Seqs, s.Tokens, s.KV} {
 			b = appendInt(b, v)
 		}
-		for _, text := range [...]string{s.Text, s.Program, s.Vars, s.Reason} {
+		b = appendUint(b, uint64(s.Occurrence))
+		for _, text := range [...]string{s.Text, s.Program, s.Vars, s.Reason, s.Group} {
 			b = appendUint(b, p.texts.id(text))
 		}
 		for _, v := range [...]uint64{s.Compute, s.Comm, s.Overlap, s.Idle, s.Foreign} {
@@ -201,7 +202,7 @@ func putUint(b []byte, v uint64) int {
 
 // shape returns positions lo to hi of a shape as the open chunk knows them, adding them if need be.
 func (p *Packer) shape(s *Shape, lo, hi int) knownShape {
-	key := shapeKey{s.Hash, len(s.Positions), lo, hi - lo}
+	key := shapeKey{s, lo, hi - lo}
 	k, ok := p.known[key]
 	if !ok {
 		k = knownShape{len(p.known), launches(s.Positions[lo:hi])}
@@ -226,7 +227,7 @@ func (p *Packer) positions(positions []Position) {
 	column(func(q *Position) uint64 { return p.texts.id(q.Call) })
 	column(func(q *Position) uint64 { return p.texts.id(q.Op) })
 	column(func(q *Position) uint64 { return p.texts.id(q.Name) })
-	column(func(q *Position) uint64 { return uint64(q.Class&3 | flag(q.Fused, 4)) })
+	column(func(q *Position) uint64 { return uint64(q.Class&3 | flag(q.Fused, 4) | uint8(q.GroupBy&3)<<3) })
 	column(func(q *Position) uint64 { return uint64(q.Stream) })
 	for i := range 3 {
 		column(func(q *Position) uint64 { return uint64(q.Grid[i]) })
@@ -237,6 +238,8 @@ func (p *Packer) positions(positions []Position) {
 	var launch, node uint32
 	column(func(q *Position) uint64 { d := q.Launch - launch; launch = q.Launch; return uint64(d) })
 	column(func(q *Position) uint64 { d := q.Node - node; node = q.Node; return zigzag(int64(int32(d))) })
+	column(func(q *Position) uint64 { return p.texts.id(q.Group) })
+	column(func(q *Position) uint64 { return q.Bytes })
 	p.shapes = b
 }
 
@@ -250,7 +253,7 @@ func appendCopy(b []byte, c, last *Copy) []byte {
 	b = appendInt(b, int64(int32(c.Correlation-last.Correlation)))
 	b = appendUint(b, uint64(c.Stream))
 	if c.InStep {
-		b = appendInt(b, c.Seq)
+		b = appendUint(appendInt(b, c.Seq), uint64(c.Occurrence))
 	}
 	return b
 }

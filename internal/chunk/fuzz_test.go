@@ -31,11 +31,13 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(small(step))
 	f.Add(small(step, outside, chunk.Step{Seq: 4, Reason: "range_open"}))
 	f.Add([]byte{})
-	golden, err := os.ReadFile("testdata/v1.chunk")
-	if err != nil {
-		f.Fatal(err)
+	for _, version := range []string{"v1", "v2"} {
+		golden, err := os.ReadFile("testdata/" + version + ".chunk")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(golden)
 	}
-	f.Add(golden)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -1,7 +1,9 @@
 package chunk_test
 
 import (
+	"flag"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,9 +11,10 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
-// TestVersion1Stays holds that what is packed, and read, as version 1 never changes: chunks lie in queues over an update.
-func TestVersion1Stays(t *testing.T) {
-	const file = "testdata/v1.chunk"
+var update = flag.Bool("update", false, "write testdata/v2.chunk anew")
+
+// golden is what both versions can say.
+func golden() (chunk.Identity, []chunk.Count, []chunk.Step, []chunk.Copy) {
 	id := chunk.Identity{Run: "run", Rank: 3, Device: 1, Session: 77, Host: "host", GPU: "GPU-1", GPUName: "B200", Model: "m", Engine: "e", Version: "v", Mode: "hes"}
 	counts := []chunk.Count{{Name: "received", Value: 300}, {Name: "late", Value: 1}}
 	step := chunk.Step{
@@ -28,24 +31,70 @@ func TestVersion1Stays(t *testing.T) {
 	outside := chunk.Step{Outside: true, Start: step.Start, End: step.End, Shape: step.Shape, Launches: step.Launches, Starts: step.Starts, Durs: step.Durs}
 	empty := chunk.Step{Seq: 131, Reason: "range_open", Start: 5, End: 5}
 	copies := []chunk.Copy{{Start: 1_795_958_536_239_000_000, Dur: 640, Bytes: 1 << 20, Correlation: 8999, Stream: 7, Kind: 1, InStep: true, Seq: 130}, {Start: 1_795_958_536_239_000_700, Dur: 32, Bytes: 4, Node: 4<<32 | 13, Correlation: 9001, Memset: true}}
-	var body []byte
-	p := chunk.NewPacker(id, func(s *chunk.Sealed) { body = append(body, s.Body...) })
-	p.Count(counts)
-	for _, s := range []chunk.Step{step, outside, empty} {
-		require.NoError(t, p.Add(&s))
-	}
-	p.AddCopies(copies)
-	p.Cut()
-	golden, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, golden, body)
-	c, err := chunk.Unpack(golden)
+	return id, counts, []chunk.Step{step, outside, empty}, copies
+}
+
+// requireGolden holds what a file says to what was packed.
+func requireGolden(t *testing.T, file []byte, id chunk.Identity, counts []chunk.Count, steps []chunk.Step, copies []chunk.Copy) {
+	t.Helper()
+	c, err := chunk.Unpack(file)
 	require.NoError(t, err)
 	require.Equal(t, id, c.Identity)
 	require.Equal(t, counts, c.Counts)
 	require.Equal(t, copies, c.Copies)
-	for i, want := range []chunk.Step{step, outside, empty} {
+	for i, want := range steps {
 		want.Last, want.Kernels = true, len(want.Starts)
 		require.Equal(t, want, c.Steps[i])
 	}
+}
+
+// TestVersion1IsRead holds that chunks of version 1 are still read: they lie in queues and journals over an update.
+func TestVersion1IsRead(t *testing.T) {
+	file, err := os.ReadFile("testdata/v1.chunk")
+	require.NoError(t, err)
+	id, counts, steps, copies := golden()
+	requireGolden(t, file, id, counts, steps, copies)
+}
+
+// TestVersion2Stays holds that what is packed, and read, as version 2 never changes.
+func TestVersion2Stays(t *testing.T) {
+	const file = "testdata/v2.chunk"
+	id, counts, steps, copies := golden()
+	// What version 2 adds: a group by each source, the bytes of a message, occurrences.
+	for _, i := range []int{0, 1} {
+		s := *steps[i].Shape
+		s.Positions = slices.Clone(s.Positions)
+		s.Positions[0].Group, s.Positions[0].GroupBy = "tp:0", chunk.GroupSetting
+		s.Positions[1].Group, s.Positions[1].GroupBy, s.Positions[1].Bytes = "nccl:00000000deadbeef", chunk.GroupNCCL, 1<<20
+		s.Positions[2].Group, s.Positions[2].GroupBy = "pair0", chunk.GroupText
+		steps[i].Shape = &s
+	}
+	steps[0].Seq, steps[0].Occurrence, steps[0].Group = 1<<61|3<<48|130, 3, "pair0"
+	copies[0].Seq, copies[0].Occurrence = steps[0].Seq, 3
+	var body []byte
+	p := chunk.NewPacker(id, func(s *chunk.Sealed) { body = append(body, s.Body...) })
+	p.Count(counts)
+	for i := range steps {
+		require.NoError(t, p.Add(&steps[i]))
+	}
+	p.AddCopies(copies)
+	p.Cut()
+	if *update {
+		require.NoError(t, os.WriteFile(file, body, 0o644))
+	}
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, written, body)
+	requireGolden(t, written, id, counts, steps, copies)
+}
+
+// TestShapesOfOneHashKeepTheirGroups: the hash leaves groups out, so it does not name a shape within a chunk.
+func TestShapesOfOneHashKeepTheirGroups(t *testing.T) {
+	of := func(group string) chunk.Step {
+		return chunk.Step{Shape: &chunk.Shape{Hash: 7, Positions: []chunk.Position{{Group: group, GroupBy: chunk.GroupNCCL}}},
+			Launches: make([]chunk.Launch, 1), Starts: []uint64{1}, Durs: []uint64{1}}
+	}
+	steps := []chunk.Step{of("nccl:01"), of("nccl:02")}
+	chunks, _ := pack(t, chunk.Identity{}, steps, nil)
+	require.Equal(t, steps, whole(t, chunks))
 }

@@ -38,10 +38,9 @@ type Packer struct {
 	last   Copy // before the next one
 }
 
-// A shapeKey names some of the positions of a shape.
+// A shapeKey names some of the positions of a shape. Its hash does not name it: shapes of one hash may have different groups.
 type shapeKey struct {
-	hash         uint64
-	total        int
+	shape        *Shape
 	offset, size int
 }
 
@@ -70,7 +69,7 @@ func (p *Packer) Count(counts []Count) {
 	p.counts = appendCounts(p.counts[:0], counts[:min(len(counts), MaxCounts)])
 }
 
-// Add takes a step; nothing of it is kept. Chunks that become whole by it are emitted. It fails if the step's columns do
+// Add takes a step; but its shape, nothing of it is kept. Chunks that become whole by it are emitted. It fails if the step's columns do
 // not fit its shape; then nothing was taken.
 func (p *Packer) Add(s *Step) error {
 	n := 0
@@ -195,7 +194,7 @@ func (p *Packer) launches(s *Shape) int {
 	if s == nil {
 		return 0
 	}
-	if k, ok := p.known[shapeKey{s.Hash, len(s.Positions), 0, len(s.Positions)}]; ok {
+	if k, ok := p.known[shapeKey{s, 0, len(s.Positions)}]; ok {
 		return k.launches
 	}
 	return launches(s.Positions)

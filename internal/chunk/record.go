@@ -33,10 +33,10 @@ func Body(r plog.LogRecord) ([]byte, error) {
 	}
 	version, ok := r.Attributes().Get(VersionAttribute)
 	if !ok {
-		return nil, fmt.Errorf("log record without %s, want %d: %w", VersionAttribute, Version, ErrVersion)
+		return nil, fmt.Errorf("log record without %s, want %d to %d: %w", VersionAttribute, oldest, Version, ErrVersion)
 	}
-	if version.Type() != pcommon.ValueTypeInt || version.Int() != Version {
-		return nil, fmt.Errorf("log record with %s %s, want %d: %w", VersionAttribute, version.AsString(), Version, ErrVersion)
+	if version.Type() != pcommon.ValueTypeInt || version.Int() < oldest || version.Int() > Version {
+		return nil, fmt.Errorf("log record with %s %s, want %d to %d: %w", VersionAttribute, version.AsString(), oldest, Version, ErrVersion)
 	}
 	if r.Body().Type() != pcommon.ValueTypeBytes {
 		return nil, fmt.Errorf("log record with a body of type %s, want bytes: %w", r.Body().Type(), ErrNoChunk)

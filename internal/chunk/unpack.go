@@ -18,8 +18,9 @@ func Unpack(body []byte) (*Chunk, error) {
 	if len(body) < headerBytes || string(body[:4]) != magic {
 		return nil, fmt.Errorf("chunk of %d bytes: no header: %w", len(body), ErrVersion)
 	}
-	if v := le.Uint16(body[4:6]); v != Version {
-		return nil, fmt.Errorf("chunk of version %d, want %d: %w", v, Version, ErrVersion)
+	version := le.Uint16(body[4:6])
+	if version < oldest || version > Version {
+		return nil, fmt.Errorf("chunk of version %d, want %d to %d: %w", version, oldest, Version, ErrVersion)
 	}
 	if len(body) > LimitBytes {
 		return nil, fmt.Errorf("chunk of %d bytes, want at most %d: %w", len(body), LimitBytes, ErrCorrupt)
@@ -36,7 +37,7 @@ func Unpack(body []byte) (*Chunk, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("chunk: %d bytes after its sections: %w", len(rest), ErrCorrupt)
 	}
-	u := unpacker{chunk: &Chunk{}}
+	u := unpacker{chunk: &Chunk{}, v2: version >= 2}
 	for i, read := range [sections]func(*reader){u.identity, u.counts, u.readTexts, u.shapes, u.steps, u.copies} {
 		if read(&s[i]); s[i].bad {
 			return nil, fmt.Errorf("chunk section %d at %d bytes before its end: %w", i, len(s[i].b), ErrCorrupt)
@@ -112,6 +113,7 @@ func (r *reader) text(limit uint64) string {
 // An unpacker reads the sections of a chunk in their order.
 type unpacker struct {
 	chunk    *Chunk
+	v2       bool // it has groups, bytes and occurrences
 	texts    []string
 	parts    []part // by shape
 	launches []int  // by shape
@@ -189,7 +191,14 @@ func (u *unpacker) positions(r *reader, positions []Position) {
 	column(func(p *Position) { p.Call = u.text(r) })
 	column(func(p *Position) { p.Op = u.text(r) })
 	column(func(p *Position) { p.Name = u.text(r) })
-	column(func(p *Position) { v := r.most(7); p.Class, p.Fused = uint8(v&3), v&4 != 0 })
+	flags := uint64(7)
+	if u.v2 {
+		flags = 31
+	}
+	column(func(p *Position) {
+		v := r.most(flags)
+		p.Class, p.Fused, p.GroupBy = uint8(v&3), v&4 != 0, GroupBy(v>>3)
+	})
 	column(func(p *Position) { p.Stream = r.uint32() })
 	for i := range 3 {
 		column(func(p *Position) { p.Grid[i] = r.uint32() })
@@ -200,6 +209,10 @@ func (u *unpacker) positions(r *reader, positions []Position) {
 	var launch, node uint32
 	column(func(p *Position) { launch += uint32(r.most(uint64(1<<32 - 1 - launch))); p.Launch = launch })
 	column(func(p *Position) { node += uint32(r.int()); p.Node = node })
+	if u.v2 {
+		column(func(p *Position) { p.Group = u.text(r) })
+		column(func(p *Position) { p.Bytes = r.uint() })
+	}
 }
 
 func (u *unpacker) steps(r *reader) {
@@ -220,8 +233,14 @@ func (u *unpacker) steps(r *reader) {
 			for _, v := range [...]*int64{&s.Seq, &s.Seqs, &s.Tokens, &s.KV} {
 				*v = r.int()
 			}
+			if u.v2 {
+				s.Occurrence = r.uint32()
+			}
 			for _, v := range [...]*string{&s.Text, &s.Program, &s.Vars, &s.Reason} {
 				*v = u.text(r)
+			}
+			if u.v2 {
+				s.Group = u.text(r)
 			}
 			for _, v := range [...]*uint64{&s.Compute, &s.Comm, &s.Overlap, &s.Idle, &s.Foreign} {
 				*v = r.uint()
@@ -304,6 +323,9 @@ func (u *unpacker) copies(r *reader) {
 		c.Stream = r.uint32()
 		if c.InStep {
 			c.Seq = r.int()
+			if u.v2 {
+				c.Occurrence = r.uint32()
+			}
 		}
 		u.chunk.Copies = append(u.chunk.Copies, c)
 		last = c

@@ -1,6 +1,8 @@
 package parquet
 
 import (
+	"fmt"
+
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
@@ -50,6 +52,8 @@ type integer interface {
 	int | int64 | uint8 | uint16 | uint32 | uint64
 }
 
+func session(id *chunk.Identity) value { return text(fmt.Sprintf("%016x", id.Session)) }
+
 func truth(b bool) value {
 	if b {
 		return value{num: 1}
@@ -80,14 +84,24 @@ var kernelColumns = []kernelColumn{
 		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }, nil, nil},
 	{Column{"device", Int64, Dictionary, "", "CUDA device of the engine process"},
 		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }, nil, nil},
-	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. Above 2^62: a step that pairs with no other rank's"},
+	{Column{"session", Text, Dictionary, "", "the engine process, 16 hex digits; (run, rank, seq) names a step with or without it"},
+		func(id *chunk.Identity, _ *chunk.Step) value { return session(id) }, nil, nil},
+	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. From 2^61: of a later step with a seq that the session has had, 2^61 + occurrence × 2^48 + that seq. Above 2^62: a step that pairs with no other rank's"},
 		func(_ *chunk.Identity, s *chunk.Step) value { return value{num: s.Seq, null: s.Outside} }, nil, nil},
+	{Column{"occurrence", Int64, Dictionary, "", "how many steps of the session with the same seq in their texts came before; 0 outside any step"},
+		func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Occurrence) }, nil, nil},
 	{Column{"program", Text, Dictionary, "", "what the step ran: prefill, decode, …; empty outside any step"},
 		func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }, nil, nil},
 	{Column{"call", Text, Dictionary, "", "label of the call that launched it, such as prefill.target.moe.layers.8.experts; empty: none"},
 		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil},
 	{Column{"op", Text, Dictionary, "", "op of the call, from the engine's manifest; empty: not known"},
 		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil},
+	{Column{"group", Text, Dictionary, "", "of a comm kernel, the group of ranks that its call communicates with; empty: not known"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Group) }, nil},
+	{Column{"group_source", Text, Dictionary, "", "what gave `group`: nccl (its communicator), text (group= of the step's range) or setting (`groups` of the receiver); empty: nothing"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.GroupSources[p.GroupBy&3]) }, nil},
+	{Column{"bytes", Int64, Dictionary, "", "of a comm kernel, the bytes of its call's message on this rank; 0: not known"},
+		nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Bytes) }, nil},
 	{Column{"kernel", Text, Dictionary, "", "name of the kernel, demangled"},
 		nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil},
 	{Column{"symbol", Text, Dictionary, "", "name of the kernel as CUPTI gave it, mangled where it is"},
@@ -125,11 +139,14 @@ var stepColumns = []rowColumn[chunk.Step]{
 	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }},
 	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }},
 	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }},
+	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Step) value { return session(id) }},
 	{Column{"seq", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seq) }},
+	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Occurrence) }},
 	{Column{"pairs", Bool, Bits, "", "seq is the same as on other ranks"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(s.Pairs) }},
 	{Column{"program", Text, Dictionary, "", "as in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }},
 	{Column{"text", Text, Dictionary, "", "the range that made the step, as the engine pushed it"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Text) }},
 	{Column{"vars", Text, Dictionary, "", "the text's pairs without seq, rank, kv and group, in name order: seqs=1,tokens=32768"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Vars) }},
+	{Column{"group", Text, Dictionary, "", "group that the text gives for the step's calls; empty: none"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Group) }},
 	{Column{"seqs", Int64, Dictionary, "", "sequences in the batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seqs) }},
 	{Column{"tokens", Int64, Dictionary, "", "tokens computed; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Tokens) }},
 	{Column{"kv", Int64, Dictionary, "", "context length, the sum over a batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.KV) }},
@@ -156,7 +173,9 @@ var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return text(id.Run) }},
 	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
 	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
+	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return session(id) }},
 	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
+	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Occurrence) }},
 	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(kindOf(c)) }},
 	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},
 	{Column{"start_ns", Int64, Delta, "", "start, unix ns"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Start) }},

@@ -3,6 +3,7 @@ package parquet
 import (
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/kernhes/kernhes/internal/chunk"
@@ -81,10 +82,25 @@ type kernelRows struct {
 	placed map[*chunk.Shape]placed
 }
 
-// A shapeKey finds a shape that came before, in another chunk.
+// A shapeKey finds a shape that came before, in another chunk. Ranks of different groups have shapes of equal hashes.
 type shapeKey struct {
-	hash uint64
-	n    int
+	hash   uint64
+	n      int
+	groups uint64
+}
+
+// keyOf hashes the groups of a shape's positions.
+func keyOf(s *chunk.Shape) shapeKey {
+	h := xxhash.New()
+	var at [8]byte
+	for i := range s.Positions {
+		if group := s.Positions[i].Group; group != "" {
+			le.PutUint64(at[:], uint64(i))
+			_, _ = h.Write(at[:])
+			_, _ = h.WriteString(group)
+		}
+	}
+	return shapeKey{s.Hash, len(s.Positions), h.Sum64()}
 }
 
 // A placed shape is a shape's values as indexes into the row group's dictionaries, by column of k; nil where ofShape is.
@@ -103,7 +119,7 @@ func (k *kernelRows) reset() { clear(k.placed) }
 // intern returns the shape equal to s that came before, so that s can go. Two shapes of one hash need not be the same:
 // chunks come from outside.
 func (k *kernelRows) intern(s *chunk.Shape) *chunk.Shape {
-	key := shapeKey{s.Hash, len(s.Positions)}
+	key := keyOf(s)
 	known := k.shapes[key]
 	if known == s || known != nil && slices.Equal(known.Positions, s.Positions) {
 		return known

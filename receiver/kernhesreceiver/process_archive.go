@@ -113,7 +113,7 @@ func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 // chunkStep translates a step.
 func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
 	c := chunk.Step{
-		Text: s.Text, Program: s.Program, Vars: s.Vars, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
+		Occurrence: s.Occurrence, Text: s.Text, Program: s.Program, Vars: s.Vars, Group: s.Group, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
 		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
 		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
 		Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
@@ -149,9 +149,12 @@ func translate(s *step.Shape) *chunk.Shape {
 		gx, gy, gz := from.Static.Grid()
 		bx, by, bz := from.Static.Block()
 		c.Positions[i] = chunk.Position{
-			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Stream: from.Static.Stream(),
+			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Group: from.Group, Bytes: from.Bytes, Stream: from.Static.Stream(),
 			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
 			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
+		}
+		if from.Group != "" {
+			c.Positions[i].GroupBy = chunk.GroupNCCL
 		}
 	}
 	return c

@@ -20,6 +20,8 @@ type Position struct {
 	Class  span.Class
 	By     span.By     // what gave it that
 	Fused  bool        // communicates and computes
+	Group  string      // that NCCL's payload says the call communicates with: nccl:%016x; empty: not known
+	Bytes  uint64      // of the call's message; 0: not known
 	Static wire.Static // stream, grid, block
 	Launch uint32      // ordinal of its launch in the step
 	Node   uint32      // low half of its graph node's id; 0 if it is not from a graph
@@ -28,13 +30,15 @@ type Position struct {
 // A Shape is the positions of a step, in order of launch and then of the graph's nodes. Steps that
 // issue the same kernels share one; it never changes.
 type Shape struct {
-	Hash      uint64 // of all positions; the same for the same content everywhere
+	Hash      uint64 // of all positions without their groups; the same for the same content everywhere
+	key       uint64 // of all positions
 	Positions []Position
 	Cover     *coverage.Plan // how they count for coverage
 }
 
 func newShape(positions []Position) *Shape {
-	return &Shape{hash(positions), positions, coverage.NewPlan(len(positions), func(i int) coverage.Position {
+	of, key := hash(positions)
+	return &Shape{of, key, positions, coverage.NewPlan(len(positions), func(i int) coverage.Position {
 		p := &positions[i]
 		return coverage.Position{Name: p.Name, By: p.By, Labelled: p.Call != ""}
 	})}
@@ -61,16 +65,16 @@ func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
 	s := newShape(positions)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if old := t.shapes[s.Hash]; old != nil {
+	if old := t.shapes[s.key]; old != nil {
 		return old, 0
 	}
 	for len(t.order) > 0 && (len(t.order) >= t.limit || t.bytes+s.size() > averageShape*t.limit) {
 		gone++
 		t.bytes -= t.order[0].size()
-		delete(t.shapes, t.order[0].Hash)
+		delete(t.shapes, t.order[0].key)
 		t.order = t.order[1:]
 	}
-	t.shapes[s.Hash] = s
+	t.shapes[s.key] = s
 	t.order = append(t.order, s)
 	t.bytes += s.size()
 	return s, gone
@@ -79,9 +83,12 @@ func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
 // size is the memory of a shape in bytes; its texts are its session's.
 func (s *Shape) size() int { return 128 * len(s.Positions) }
 
-func hash(positions []Position) uint64 {
+// hash is the hash of positions without their groups, and the key of them with their groups.
+func hash(positions []Position) (of, key uint64) {
 	h := xxhash.New()
-	var b [32]byte
+	var groups xxhash.Digest
+	groups.Reset()
+	var b [40]byte
 	for i := range positions {
 		p := &positions[i]
 		_, _ = h.WriteString(p.Call)
@@ -93,9 +100,16 @@ func hash(positions []Position) uint64 {
 		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
 		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
 		binary.LittleEndian.PutUint64(b[24:], uint64(p.Launch)<<32|uint64(p.Node))
+		binary.LittleEndian.PutUint64(b[32:], p.Bytes)
 		_, _ = h.Write(b[:])
+		if p.Group != "" {
+			_, _ = groups.Write(binary.LittleEndian.AppendUint64(b[:0], uint64(i)))
+			_, _ = groups.WriteString(p.Group)
+		}
 	}
-	return h.Sum64()
+	of = h.Sum64()
+	_, _ = h.Write(groups.Sum(b[:0]))
+	return of, h.Sum64()
 }
 
 func fused(p *Position) uint64 {

@@ -55,6 +55,8 @@ type Step struct {
 	Sure   bool   // all steps of the session before it were heard
 	Joined bool   // it was open when the session was joined: an earlier collector had its first launches, or nobody
 	Device uint16
+	// Occurrence counts the steps of the session with the seq of its text, from 0. Whoever numbers steps sets it.
+	Occurrence uint32
 
 	cupti.Columns        // in order of launch and node once the step is closed
 	Shape         *Shape // of those kernels
@@ -265,7 +267,8 @@ func (a *Assembler) Finish(s *Step) {
 	}
 	positions, calls := a.positions(s)
 	a.judge(s.Program, positions, calls)
-	s.Shape = &Shape{Hash: hash(positions), Positions: positions}
+	of, key := hash(positions)
+	s.Shape = &Shape{Hash: of, key: key, Positions: positions}
 }
 
 // Held is the first frame that an open step rests on; false if none is open.
