@@ -70,6 +70,7 @@ func TestVersion2Stays(t *testing.T) {
 		steps[i].Shape = &s
 	}
 	steps[0].Seq, steps[0].Occurrence, steps[0].Group = 1<<61|3<<48|130, 3, "pair0"
+	steps[2].Seq = steps[0].Seq + 1 // in its window
 	copies[0].Seq, copies[0].Occurrence = steps[0].Seq, 3
 	var body []byte
 	p := chunk.NewPacker(id, func(s *chunk.Sealed) { body = append(body, s.Body...) })
