@@ -45,11 +45,16 @@
 #define KW_GRAPH_FORGOTTEN 9u
 #define KW_NODE_FORGOTTEN 10u
 #define KW_DOMAIN 11u
+#define KW_SCHEMA 12u
+#define KW_PAYLOAD 13u
 
 #define KW_DEPTH_UNKNOWN 0xffffffffu
 #define KW_LAUNCH_GRAPH 1u        // kw_launch.flags: a graph launch
 #define KW_NODE_IN_LAUNCH 1u      // kw_node_created.flags: made inside a kernel launch call, so it is a kernel
 #define KW_THREAD_LABELS 0u       // thread of pinned pushes that only label pinned nodes; never a step
+#define KW_MAX_PAYLOAD 512u       // bytes of one payload in an event; longer ones are cut by the sender
+#define KW_SCHEMA_ENUM 0x80u      // kw_schema.type: an enumeration; entries are its values, kw_schema_entry.type the value
+#define KW_SITE_MARK 0u           // kw_payload.site, else KW_PUSH, KW_POP, KW_START, KW_END: which call brought the payload
 
 // Why records were lost, as the shim knows it.
 #define KW_LOST_CUPTI_DROPPED 1u  // CUPTI's own drop counter
@@ -205,6 +210,38 @@ typedef struct KW_LAYOUT { // DOMAIN; then text, zeros
   uint32_t length;
 } kw_domain;
 
+typedef struct KW_LAYOUT { // SCHEMA: the layout of payloads with this id; then entries
+  kw_event head;
+  uint64_t schema; // NVTX's schema id, unique in the domain
+  uint32_t domain;
+  uint32_t size;   // bytes of a payload; 0: not fixed or not known
+  uint32_t pack;   // alignment in bytes; 0: natural
+  uint32_t length; // of the entries that follow, end to end
+  uint32_t count;  // of entries as registered: more than follow where they did not fit
+  uint32_t type;   // NVTX's schema type, or KW_SCHEMA_ENUM
+} kw_schema;
+
+typedef struct KW_LAYOUT { // then name, zeros up to a multiple of 8
+  uint64_t type;   // NVTX's entry type, or the id of a schema or an enumeration
+  uint64_t flags;  // NVTX's entry flags
+  uint64_t offset; // bytes; 0 of an entry that is not the first: follows the one before, aligned
+  uint64_t detail; // NVTX's arrayOrUnionDetail
+  uint32_t length; // of the name
+  uint32_t zero;
+} kw_schema_entry;
+
+typedef struct KW_LAYOUT { // PAYLOAD: after PUSH and START, before POP and END of its range; then bytes, zeros
+  kw_event head;
+  uint64_t range;  // of START, END; else 0
+  uint32_t domain;
+  uint32_t depth;  // of PUSH, POP: of the thread in the domain, the range counted; or KW_DEPTH_UNKNOWN
+  uint64_t schema;
+  uint32_t length; // of the bytes that follow
+  uint32_t size;   // as the sender gave it: more than length where it was cut
+  uint32_t site;
+  uint32_t zero;
+} kw_payload;
+
 typedef struct KW_LAYOUT { // KERNELS: an array
   uint64_t start; // CUPTI's clock, unix ns; 0: not known
   uint64_t end;
@@ -347,6 +384,26 @@ KW_SIZE(kw_graph_forgotten, 24);
 KW_SIZE(kw_node_forgotten, 24);
 KW_SIZE(kw_domain, 24);
 KW_AT(kw_domain, length, 20);
+KW_SIZE(kw_schema, 48);
+KW_AT(kw_schema, schema, 16);
+KW_AT(kw_schema, domain, 24);
+KW_AT(kw_schema, size, 28);
+KW_AT(kw_schema, pack, 32);
+KW_AT(kw_schema, length, 36);
+KW_AT(kw_schema, count, 40);
+KW_AT(kw_schema, type, 44);
+KW_SIZE(kw_schema_entry, 40);
+KW_AT(kw_schema_entry, flags, 8);
+KW_AT(kw_schema_entry, offset, 16);
+KW_AT(kw_schema_entry, detail, 24);
+KW_AT(kw_schema_entry, length, 32);
+KW_SIZE(kw_payload, 56);
+KW_AT(kw_payload, domain, 24);
+KW_AT(kw_payload, depth, 28);
+KW_AT(kw_payload, schema, 32);
+KW_AT(kw_payload, length, 40);
+KW_AT(kw_payload, size, 44);
+KW_AT(kw_payload, site, 48);
 KW_SIZE(kw_kernel, 64);
 KW_AT(kw_kernel, end, 8);
 KW_AT(kw_kernel, node, 16);

@@ -16,6 +16,8 @@ const (
 	EventGraphForgotten EventKind = 9
 	EventNodeForgotten  EventKind = 10
 	EventDomain         EventKind = 11
+	EventSchema         EventKind = 12
+	EventPayload        EventKind = 13
 )
 
 const (
@@ -38,6 +40,7 @@ var eventSizes = [...]struct{ size, textLength int }{
 	EventPush: {32, 24}, EventPop: {24, 0}, EventStart: {40, 32}, EventEnd: {24, 0}, EventLaunch: {24, 0},
 	EventCaptured: {24, 0}, EventNodeCreated: {32, 0}, EventNodeCloned: {32, 0}, EventGraphForgotten: {24, 0},
 	EventNodeForgotten: {24, 0}, EventDomain: {24, 20},
+	EventSchema: {48, 36}, EventPayload: {56, 40},
 }
 
 // An Event is one event as it lies on the wire. Each accessor is of the kinds that its comment names.
@@ -47,9 +50,10 @@ func (e Event) Kind() EventKind { return EventKind(le.Uint16(e.b)) }
 func (e Event) Thread() uint32  { return le.Uint32(e.b[4:]) }
 func (e Event) Time() uint64    { return le.Uint64(e.b[8:]) } // unix ns
 
-// Domain of PUSH, POP, START, DOMAIN.
+// Domain of PUSH, POP, START, DOMAIN, SCHEMA, PAYLOAD.
 func (e Event) Domain() uint32 {
-	if e.Kind() == EventStart {
+	switch e.Kind() {
+	case EventStart, EventSchema, EventPayload:
 		return le.Uint32(e.b[24:])
 	}
 	return le.Uint32(e.b[16:])
@@ -64,15 +68,15 @@ func (e Event) Text() (id uint32, text []byte) {
 	return id, e.b[s.size : s.size+int(le.Uint32(e.b[s.textLength:]))]
 }
 
-// Depth of the thread in the domain after PUSH, POP; or DepthUnknown.
+// Depth of the thread in the domain after PUSH, POP; of the range of a PAYLOAD, itself counted; or DepthUnknown.
 func (e Event) Depth() uint32 {
-	if e.Kind() == EventPush {
+	if e.Kind() == EventPush || e.Kind() == EventPayload {
 		return le.Uint32(e.b[28:])
 	}
 	return le.Uint32(e.b[20:])
 }
 
-// Range of START, END.
+// Range of START, END, PAYLOAD.
 func (e Event) Range() uint64 { return le.Uint64(e.b[16:]) }
 
 // Correlation of LAUNCH, CAPTURED.
@@ -127,6 +131,11 @@ func checkEvents(body []byte) error {
 			if s.textLength > 0 {
 				if text := le.Uint32(b[s.textLength:]); text > MaxText || int(text) > n-s.size {
 					return bad(KindEvents, at, "text of %d bytes in an event of %d", text, n)
+				}
+			}
+			if EventKind(k) == EventSchema {
+				if err := checkEntries(Event{b[:n]}.Data(), at); err != nil {
+					return err
 				}
 			}
 		}

@@ -124,6 +124,11 @@ func event(e Event) string {
 	case EventDomain:
 		_, text := e.Text()
 		return s + fmt.Sprintf(" domain %d %q", e.Domain(), text)
+	case EventSchema:
+		s += fmt.Sprintf(" schema %#x domain %d size %d pack %d type %d", e.Schema(), e.Domain(), e.Size(), e.Pack(), e.SchemaType())
+		e.Entries(func(n SchemaEntry) { s += fmt.Sprintf(" [%#x %d %d %q]", n.Type, n.Flags, n.Offset, n.Name) })
+	case EventPayload:
+		return s + fmt.Sprintf(" site %d range %d domain %d depth %d schema %#x size %d %v", e.Site(), e.Range(), e.Domain(), e.Depth(), e.Schema(), e.Size(), e.Data())
 	}
 	return s
 }
@@ -144,6 +149,8 @@ EVENTS 0 2:
   event 9 thread 79 time 1009: graph 7
   event 10 thread 80 time 1010: node 0x700000008
   event 11 thread 81 time 1011: domain 2 "NCCL"
+  event 12 thread 82 time 1012: schema 0x1000005 domain 2 size 24 pack 4 type 1 [0x12 1 0 "name"] [0x1000018 2 8 ""]
+  event 13 thread 83 time 1013: site 3 range 77 domain 2 depth 4 schema 0x1000005 size 24 [1 2 3]
 KERNELS 0 3: [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17] [5 6 9 10 11 12 13 14]
 COPIES 0 4: [1 2 3 4 5 6 7 22 10]
 FLUSHED 0 5: {1 2 3 true}
@@ -212,6 +219,8 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_PUSH": EventPush, "KW_POP": EventPop, "KW_START": EventStart, "KW_END": EventEnd, "KW_LAUNCH": EventLaunch,
 		"KW_CAPTURED": EventCaptured, "KW_NODE_CREATED": EventNodeCreated, "KW_NODE_CLONED": EventNodeCloned,
 		"KW_GRAPH_FORGOTTEN": EventGraphForgotten, "KW_NODE_FORGOTTEN": EventNodeForgotten, "KW_DOMAIN": EventDomain,
+		"KW_SCHEMA": EventSchema, "KW_PAYLOAD": EventPayload, "KW_MAX_PAYLOAD": MaxPayload, "KW_SCHEMA_ENUM": fmt.Sprintf("%#x", SchemaEnum),
+		"KW_SITE_MARK": SiteMark,
 		"KW_LAUNCH_GRAPH": LaunchGraph, "KW_NODE_IN_LAUNCH": NodeInLaunch, "KW_THREAD_LABELS": ThreadLabels, "KW_MAX_TEXT": MaxText,
 		"KW_OF_RECORDS": LostRecords, "KW_OF_KERNELS": LostKernels, "KW_OF_COPIES": LostCopies, "KW_OF_EVENTS": LostEvents,
 		"KW_STAT_CPU_NS": StatCPU, "KW_STAT_SENT_BYTES": StatSentBytes, "KW_STAT_QUEUED_BYTES": StatQueuedBytes,
@@ -256,6 +265,16 @@ func TestBadBytesSayWhereAndWhy(t *testing.T) {
 	push := append([]byte{1, 0, 32, 0}, make([]byte, 28)...)
 	push[24] = 9
 	check(KindEvents, push, "EVENTS at byte 0: text of 9 bytes in an event of 32")
+	schema := append([]byte{12, 0, 96, 0}, make([]byte, 92)...)
+	schema[36] = 30
+	check(KindEvents, schema, "EVENTS at byte 0: 30 bytes of a schema left, an entry has at least 40")
+	schema[36], schema[48+32] = 48, 9
+	check(KindEvents, schema, "EVENTS at byte 0: name of 9 bytes in an entry of a schema with 48 left")
+	schema[36], schema[48+32] = 41, 1
+	check(KindEvents, schema, "EVENTS at byte 0: name of 1 bytes in an entry of a schema with 41 left")
+	payload := append([]byte{13, 0, 56, 0}, make([]byte, 52)...)
+	payload[40] = 1
+	check(KindEvents, payload, "EVENTS at byte 0: text of 1 bytes in an event of 56")
 	unknown := append([]byte{99, 0, 16, 0}, make([]byte, 12)...)
 	check(KindEvents, append(unknown, 1, 0, 32, 0), "EVENTS at byte 16: 4 bytes left")
 	check(KindKernels, make([]byte, 65), "KERNELS at byte 64: 65 bytes, want a multiple of 64")

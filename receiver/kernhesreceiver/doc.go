@@ -14,6 +14,8 @@
 //	                      graph to the call in which it was captured
 //	  internal/classify   has said of its name whether it computes or communicates
 //	  internal/ranges     has said in which step and call its launch was made, from NVTX ranges
+//	  internal/nccl       has said which communicator its launch was for and how many bytes, from NCCL's
+//	                      NVTX payloads, and which rank of how many the process is
 //	  internal/step       appends it to that step; closes the step when each launch has its records;
 //	                      interns what the step's kernels are as a shape
 //	  internal/device     adds its time to the device's: compute, comm, idle or unknown

@@ -14,6 +14,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -30,6 +31,7 @@ type process struct {
 
 	names  *cupti.Joiner
 	ranges *ranges.Tracker
+	nccl   *nccl.Follower
 	steps  *step.Assembler
 
 	devices   []*deviceState // in order of their ids
@@ -113,6 +115,7 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 	p := &process{
 		set: set, session: hello.Session, info: hello.Info, since: uint64(now.UnixNano()),
 		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
+		nccl:    nccl.New(),
 		learned: map[learned]span.Class{},
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
@@ -251,6 +254,7 @@ func (p *process) begin(body []byte) error {
 // gap takes note that frames are missing: LOST says what they held.
 func (p *process) gap() {
 	p.unsure = true
+	p.nccl.Lost()
 	p.shim.kernels.gap, p.shim.copies.gap = true, true
 	p.lost(p.now)
 }

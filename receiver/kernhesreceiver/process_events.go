@@ -6,6 +6,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -50,6 +51,9 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 		p.push(e, f)
 	case wire.EventPop:
 		p.rangesEnded(p.ranges.Pop(thread, e.Domain(), e.Depth())...)
+		if p.nccl.Follows(e.Domain()) {
+			p.joined(p.nccl.Pop(thread, e.Depth()))
+		}
 	case wire.EventStart:
 		if id, s := p.ranges.Start(e.Range(), e.Domain(), p.text(e)); id != 0 {
 			p.open(id, s, e, f)
@@ -63,7 +67,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 			p.steps.LaunchEnded(l)
 		}
 	case wire.EventNodeCreated:
-		p.names.NodeCreated(e.Node(), e.InLaunch(), p.ranges.Call(thread))
+		p.names.NodeCreated(e.Node(), e.InLaunch(), p.ranges.Call(thread), p.nccl.Node(thread, e.Node(), e.InLaunch()))
 	case wire.EventNodeCloned:
 		p.names.NodeCloned(e.Node(), e.Clone())
 	case wire.EventGraphForgotten:
@@ -73,6 +77,22 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 	case wire.EventDomain:
 		_, text := e.Text()
 		p.ranges.Domain(e.Domain(), wire.Text(text))
+		p.nccl.Domain(e.Domain(), string(text))
+	case wire.EventSchema:
+		p.nccl.Schema(e)
+	case wire.EventPayload:
+		p.nccl.Payload(e)
+	}
+}
+
+// joined takes what the launches and the graph nodes of an NCCL group communicate.
+func (p *process) joined(all []nccl.Joined) {
+	for _, j := range all {
+		if j.Node != 0 {
+			p.names.NodeCommunicates(j.Node, j.Call)
+		} else {
+			p.names.LaunchCommunicates(j.Correlation, j.Call)
+		}
 	}
 }
 
@@ -86,11 +106,15 @@ func (p *process) text(e wire.Event) string {
 }
 
 func (p *process) push(e wire.Event, f wire.Frame) {
+	text := p.text(e)
+	if p.nccl.Follows(e.Domain()) {
+		p.nccl.Push(e.Thread(), text, e.Depth())
+	}
 	if e.Thread() == wire.ThreadLabels && f.Pinned() {
-		p.ranges.PushLabel(e.Thread(), e.Domain(), p.text(e))
+		p.ranges.PushLabel(e.Thread(), e.Domain(), text)
 		return
 	}
-	id, s, ended := p.ranges.Push(e.Thread(), e.Domain(), p.text(e), e.Depth())
+	id, s, ended := p.ranges.Push(e.Thread(), e.Domain(), text, e.Depth())
 	p.rangesEnded(ended...)
 	if id != 0 {
 		p.open(id, s, e, f)
@@ -118,6 +142,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 	l := cupti.Launch{
 		Time: e.Time(), Frame: f.Number, Correlation: e.Correlation(), Graph: e.GraphLaunch(),
 		Owner: p.ranges.Step(e.Thread()), Label: p.ranges.Call(e.Thread()),
+		Comm: p.nccl.Launch(e.Thread(), e.Correlation()),
 	}
 	graphStep := p.graphMode.launched(l.Time) && l.Graph && l.Owner == 0
 	if graphStep {

@@ -75,6 +75,7 @@ func (p *process) lostRecords(body []byte) error {
 	}
 	if l.What == wire.LostEvents {
 		p.unsure = true
+		p.nccl.Lost()
 	}
 	p.lost(min(cmp.Or(l.To, p.now), p.clock()+3600e9))
 	return nil

@@ -84,6 +84,20 @@ static void write_all(void) {
   n += put(b + n, &domain, sizeof domain);
   memcpy(b + n, "NCCL", 4);
   n += 8;
+  kw_schema schema = {.head = head(KW_SCHEMA, sizeof schema + 2 * sizeof(kw_schema_entry) + 8), .schema = 0x1000005, .domain = 2, .size = 24,
+                      .pack = 4, .length = 2 * sizeof(kw_schema_entry) + 8, .count = 3, .type = 1};
+  n += put(b + n, &schema, sizeof schema);
+  kw_schema_entry entry = {.type = 18, .flags = 1, .offset = 0, .detail = 7, .length = 4};
+  n += put(b + n, &entry, sizeof entry);
+  memcpy(b + n, "name", 4);
+  n += 8;
+  entry = (kw_schema_entry){.type = 0x1000018, .flags = 2, .offset = 8};
+  n += put(b + n, &entry, sizeof entry);
+  kw_payload payload = {.head = head(KW_PAYLOAD, sizeof payload + 8), .range = 77, .domain = 2, .depth = 4, .schema = 0x1000005, .length = 3,
+                        .size = 24, .site = KW_START};
+  n += put(b + n, &payload, sizeof payload);
+  memcpy(b + n, "\1\2\3", 3);
+  n += 8;
   send(KW_EVENTS, b, n);
 
   kw_kernel kernel = {.start = 1, .end = 2, .node = 3, .correlation = 4, .name = 5, .stream = 6, .device = 7,

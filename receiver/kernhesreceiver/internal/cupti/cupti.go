@@ -305,7 +305,7 @@ func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
 		g.add(low)
 		p = len(g.Nodes) - 1
 	}
-	g.set(&g.Nodes[p], g.Nodes[p].Label, true)
+	g.set(&g.Nodes[p], g.Nodes[p].Label, g.Nodes[p].Comm, true)
 	return p, true
 }
 

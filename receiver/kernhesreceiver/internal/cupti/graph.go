@@ -8,6 +8,7 @@ import (
 // A Node is a node of a graph, as far as it matters to kernels.
 type Node struct {
 	Label  uint32      // call in which it was captured; 0: none
+	Comm   uint32      // what it communicates, by nccl.Follower; 0: not known
 	Static wire.Static // of its last kernel
 	Class  span.Class
 	low    uint32 // of its id
@@ -77,8 +78,8 @@ func (g *Graph) add(low uint32) *Node {
 	return &g.Nodes[len(g.Nodes)-1]
 }
 
-// set gives a node its label and says whether it is a kernel.
-func (g *Graph) set(n *Node, label uint32, kernel bool) {
+// set gives a node its label and what it communicates, and says whether it is a kernel.
+func (g *Graph) set(n *Node, label, comm uint32, kernel bool) {
 	if n.copy { // it may be another node now
 		n.copy = false
 		g.copies--
@@ -94,6 +95,10 @@ func (g *Graph) set(n *Node, label uint32, kernel bool) {
 		n.Label = label
 		g.Version++
 		g.classes = 0
+	}
+	if n.Comm != comm {
+		n.Comm = comm
+		g.Version++
 	}
 }
 
@@ -132,10 +137,22 @@ func (j *Joiner) node(id uint64) (*Graph, *Node) {
 	return g, g.add(uint32(id))
 }
 
-// NodeCreated takes a node made while the label was open on its thread.
-func (j *Joiner) NodeCreated(id uint64, inLaunch bool, label uint32) {
+// NodeCreated takes a node made while the label was open on its thread, and what it communicates.
+func (j *Joiner) NodeCreated(id uint64, inLaunch bool, label, comm uint32) {
 	if g, n := j.node(id); n != nil {
-		g.set(n, label, inLaunch)
+		g.set(n, label, comm, inLaunch)
+	}
+}
+
+// NodeCommunicates takes what a node communicates, where that became known after it was made.
+func (j *Joiner) NodeCommunicates(id uint64, comm uint32) {
+	g := j.graph(uint32(id>>32), false)
+	if g == nil || g.forgotten {
+		return
+	}
+	if p, ok := g.position(uint32(id)); ok {
+		n := &g.Nodes[p]
+		g.set(n, n.Label, comm, n.kernel)
 	}
 }
 
@@ -149,7 +166,7 @@ func (j *Joiner) NodeCloned(original, clone uint64) {
 		}
 	}
 	if g, n := j.node(clone); n != nil {
-		g.set(n, from.Label, from.kernel)
+		g.set(n, from.Label, from.Comm, from.kernel)
 	}
 }
 
@@ -176,7 +193,7 @@ func (j *Joiner) GraphForgotten(id uint32) {
 func (j *Joiner) NodeForgotten(id uint64) {
 	if g := j.graphs[uint32(id>>32)]; g != nil && !g.forgotten {
 		if p, ok := g.position(uint32(id)); ok {
-			g.set(&g.Nodes[p], 0, false)
+			g.set(&g.Nodes[p], 0, 0, false)
 		}
 	}
 }

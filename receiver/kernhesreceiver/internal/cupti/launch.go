@@ -15,6 +15,7 @@ type Launch struct {
 	Correlation uint32
 	Graph       bool
 	Label       uint32 // call that an eager launch is of; 0: none
+	Comm        uint32 // what an eager launch communicates, by nccl.Follower; 0: not known
 	Owner       uint64 // step that it was launched in; 0: none
 	Ordinal     uint32 // among the launches of its owner
 
@@ -112,6 +113,13 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	j.waiting++
 	j.Counts.Launches++
 	return ended
+}
+
+// LaunchCommunicates takes what a launch communicates, where that became known after it was made.
+func (j *Joiner) LaunchCommunicates(correlation, comm uint32) {
+	if l := j.launches[correlation]; l != nil && l.state == open {
+		l.Comm = comm
+	}
 }
 
 // maxReuse is how many launches with the same correlation id are told apart. CUPTI gives an id again after 2^32 calls, so two
