@@ -220,7 +220,7 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_CAPTURED": EventCaptured, "KW_NODE_CREATED": EventNodeCreated, "KW_NODE_CLONED": EventNodeCloned,
 		"KW_GRAPH_FORGOTTEN": EventGraphForgotten, "KW_NODE_FORGOTTEN": EventNodeForgotten, "KW_DOMAIN": EventDomain,
 		"KW_SCHEMA": EventSchema, "KW_PAYLOAD": EventPayload, "KW_MAX_PAYLOAD": MaxPayload, "KW_SCHEMA_ENUM": fmt.Sprintf("%#x", SchemaEnum),
-		"KW_SITE_MARK": SiteMark,
+		"KW_SITE_MARK":    SiteMark,
 		"KW_LAUNCH_GRAPH": LaunchGraph, "KW_NODE_IN_LAUNCH": NodeInLaunch, "KW_THREAD_LABELS": ThreadLabels, "KW_MAX_TEXT": MaxText,
 		"KW_OF_RECORDS": LostRecords, "KW_OF_KERNELS": LostKernels, "KW_OF_COPIES": LostCopies, "KW_OF_EVENTS": LostEvents,
 		"KW_STAT_CPU_NS": StatCPU, "KW_STAT_SENT_BYTES": StatSentBytes, "KW_STAT_QUEUED_BYTES": StatQueuedBytes,
