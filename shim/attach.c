@@ -156,7 +156,9 @@ static enum attached settle(bool hes, bool late) {
 enum attached attach(bool late) {
   bool hes = attach_wants_hes(env_text(ENV_HES), cupti.version, why, sizeof why);
   atomic_store(&ended, false);
-  if (hes && gpus_too_old(NULL)) {
+  static bool too_old; // asked once, in cuInit: it reads a directory, and the engine may close descriptors at any time
+  if (!late) too_old = hes && gpus_too_old(NULL);
+  if (hes && too_old) {
     hes = false;
     snprintf(why, sizeof why, "HES needs a Blackwell GPU or a newer one");
   }

@@ -6,27 +6,25 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-static enum connected begin(const struct sockaddr *address, socklen_t length, int *fd) {
-  *fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (*fd < 0) return CONNECT_FAILED;
-  if (connect(*fd, address, length) == 0) return CONNECT_DONE;
+static enum connected begin(const struct sockaddr *address, socklen_t length, struct descriptor *to) {
+  *to = descriptor_raise(descriptor_of(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
+  if (!descriptor_ours(to)) return CONNECT_FAILED;
+  if (connect(to->fd, address, length) == 0) return CONNECT_DONE;
   if (errno == EINPROGRESS) return CONNECT_UNDERWAY;
-  close(*fd);
-  *fd = -1;
+  descriptor_close(to);
   return CONNECT_FAILED;
 }
 
-static enum connected begin_unix(const char *path, int *fd) {
+static enum connected begin_unix(const char *path, struct descriptor *to) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   size_t n = strlen(path);
   if (n == 0 || n >= sizeof address.sun_path) return CONNECT_SENSELESS;
   memcpy(address.sun_path, path, n + 1);
-  return begin((const struct sockaddr *)&address, sizeof address, fd);
+  return begin((const struct sockaddr *)&address, sizeof address, to);
 }
 
-static enum connected begin_tcp(const char *where, int *fd) {
+static enum connected begin_tcp(const char *where, struct descriptor *to) {
   static struct sockaddr_storage address;
   static socklen_t length; // 0: not resolved yet
   char host[256];
@@ -41,12 +39,12 @@ static enum connected begin_tcp(const char *where, int *fd) {
     length = found->ai_addrlen;
     freeaddrinfo(found);
   }
-  return begin((const struct sockaddr *)&address, length, fd);
+  return begin((const struct sockaddr *)&address, length, to);
 }
 
-enum connected connect_begin(const char *endpoint, int *fd) {
-  *fd = -1;
-  if (strncmp(endpoint, "unix://", 7) == 0) return begin_unix(endpoint + 7, fd);
-  if (strncmp(endpoint, "tcp://", 6) == 0) return begin_tcp(endpoint + 6, fd);
+enum connected connect_begin(const char *endpoint, struct descriptor *to) {
+  to->fd = -1;
+  if (strncmp(endpoint, "unix://", 7) == 0) return begin_unix(endpoint + 7, to);
+  if (strncmp(endpoint, "tcp://", 6) == 0) return begin_tcp(endpoint + 6, to);
   return CONNECT_SENSELESS;
 }

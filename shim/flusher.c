@@ -12,7 +12,6 @@
 #include "threads.h"
 
 #include <stdatomic.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #define MS 1000000ull
@@ -28,7 +27,7 @@
 
 enum { NOTHING, YIELD, RESUME };
 
-static int wake = -1, finished = -1; // eventfds
+static struct wakeup wake, finished;
 static pthread_t thread;
 static atomic_bool finishing, hurried;
 static atomic_int command;
@@ -171,10 +170,10 @@ static void *run(void *unused) {
     }
     uint64_t due = attached ? next_flush : yielded && yielded_until < tick + SECOND ? yielded_until : tick + SECOND;
     uint64_t wait = due > tick ? due - tick : 0;
-    threads_wait(wake, (int)(wait / MS) + 1);
+    threads_wait(&wake, (int)(wait / MS) + 1);
   }
   if (attached) flush(1); // the only forced one: it would cut short what is still running
-  threads_signal(finished);
+  threads_signal(&finished);
   return NULL;
 }
 
@@ -182,18 +181,16 @@ bool flusher_start(bool is_busy) {
   busy = is_busy;
   attached = !is_busy;
   before = clock_now();
-  wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  finished = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  return wake >= 0 && finished >= 0 && threads_start(&thread, "kernhes-flush", run);
+  return threads_start(&thread, "kernhes-flush", run);
 }
 
 static void ask(int what) {
   atomic_store(&command, what);
-  threads_signal(wake);
+  threads_signal(&wake);
 }
 
 void flusher_hurry(void) {
-  if (wake >= 0 && !atomic_exchange(&hurried, true)) threads_signal(wake);
+  if (!atomic_exchange(&hurried, true)) threads_signal(&wake);
 }
 
 void flusher_yield(uint64_t ns) {
@@ -205,7 +202,7 @@ void flusher_resume(void) { ask(RESUME); }
 
 void flusher_finish(void) {
   atomic_store(&finishing, true);
-  threads_signal(wake);
-  if (threads_wait(finished, FINISH_MS)) pthread_join(thread, NULL);
+  threads_signal(&wake);
+  if (threads_wait(&finished, FINISH_MS)) pthread_join(thread, NULL);
   else log_line("CUPTI did not finish its last flush in %d ms", FINISH_MS);
 }

@@ -2,11 +2,11 @@
 #include "identity.h"
 
 #include "cupti.h"
+#include "descriptor.h"
 #include "env.h"
 #include "pairs.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -31,20 +31,11 @@ static const char *first_of(const char *const *names) {
   return "";
 }
 
-// contents reads the beginning of a small file of /proc, with a zero at its end; "" if it cannot be read.
-static char *contents(const char *path, char *to, size_t room) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? 0 : read(fd, to, room - 1);
-  if (fd >= 0) close(fd);
-  to[n > 0 ? n : 0] = 0;
-  return to;
-}
-
 // started_ticks gives when a process started, in clock ticks since boot; 0 if that cannot be read.
 static unsigned long long started_ticks(pid_t pid) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  const char *at = strrchr(contents(path, text, sizeof text), ')'); // the name before it may hold anything
+  const char *at = strrchr(descriptor_text(path, text, sizeof text), ')'); // the name before it may hold anything
   if (at == NULL) return 0;
   at++;
   for (int field = 3; field < 22 && at != NULL; field++) at = strchr(at + 1, ' ');
@@ -53,7 +44,7 @@ static unsigned long long started_ticks(pid_t pid) {
 
 static unsigned long long process_start(void) {
   char text[65536];
-  const char *line = strstr(contents("/proc/stat", text, sizeof text), "btime ");
+  const char *line = strstr(descriptor_text("/proc/stat", text, sizeof text), "btime ");
   long hertz = sysconf(_SC_CLK_TCK);
   if (line == NULL || hertz <= 0) return 0;
   unsigned long long boot = strtoull(line + 6, NULL, 10), ticks = started_ticks(getpid());
@@ -72,7 +63,7 @@ static void put_run(struct bytes *pairs) {
   // All ranks of one start share a session leader; its start time keeps a reused pid apart.
   char boot[64], text[160];
   pid_t leader = getsid(0);
-  int n = snprintf(text, sizeof text, "%s %d %llu", contents("/proc/sys/kernel/random/boot_id", boot, sizeof boot),
+  int n = snprintf(text, sizeof text, "%s %d %llu", descriptor_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot),
                    (int)leader, started_ticks(leader));
   put(pairs, "run", "%016llx", (unsigned long long)hash_bytes(text, (size_t)n));
 }

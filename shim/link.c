@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define MS 1000000ull
 #define BACKOFF_FIRST (50 * MS)
@@ -20,7 +19,17 @@
 #define PATIENCE (10000 * MS) // for a connection to come up, and for the answer to HELLO
 #define TURN (4u << 20)       // bytes sent in one step, so that the ring is not left alone for long
 
-static atomic_int open_fd = -1; // for a child process to close
+static const char taken[] = "the engine closed its descriptor, or put another file there";
+
+// The socket, for a child process to close: the number is written last, and taken back first.
+static atomic_int open_fd = -1;
+static _Atomic uint64_t open_device, open_inode;
+
+static void publish(const struct descriptor *d) {
+  atomic_store(&open_device, d->device);
+  atomic_store(&open_inode, d->inode);
+  atomic_store(&open_fd, d->fd);
+}
 
 static void enter(struct link *l, enum link_state state) {
   l->state = state;
@@ -28,13 +37,12 @@ static void enter(struct link *l, enum link_state state) {
 }
 
 void link_open(struct link *l, uint64_t session) {
-  *l = (struct link){.fd = -1, .session = session, .backoff = BACKOFF_FIRST};
+  *l = (struct link){.socket.fd = -1, .session = session, .backoff = BACKOFF_FIRST};
 }
 
 void link_close(struct link *l, struct queue *q) {
   atomic_store(&open_fd, -1);
-  if (l->fd >= 0) close(l->fd);
-  l->fd = -1;
+  descriptor_close(&l->socket);
   if (l->frame != NULL) queue_unsent(q, l->frame);
   l->frame = NULL;
   bytes_free(&l->out);
@@ -62,7 +70,7 @@ static void greet(struct link *l, const struct queue *q) {
 
 static void dial(struct link *l, struct queue *q) {
   if (clock_tick() < l->retry_at) return;
-  enum connected c = connect_begin(env_text(ENV_ENDPOINT), &l->fd);
+  enum connected c = connect_begin(env_text(ENV_ENDPOINT), &l->socket);
   if (c == CONNECT_SENSELESS) {
     log_line("KERNHES_ENDPOINT=%s: neither unix:///path nor tcp://host:port", env_text(ENV_ENDPOINT));
     enter(l, LINK_REFUSED);
@@ -72,17 +80,21 @@ static void dial(struct link *l, struct queue *q) {
     link_break(l, q, "no connection");
     return;
   }
-  atomic_store(&open_fd, l->fd);
+  publish(&l->socket);
   if (c == CONNECT_DONE) greet(l, q);
   else enter(l, LINK_CONNECTING);
 }
 
 static void await_connection(struct link *l, struct queue *q) {
-  struct pollfd p = {.fd = l->fd, .events = POLLOUT};
+  if (!descriptor_ours(&l->socket)) {
+    link_break(l, q, taken);
+    return;
+  }
+  struct pollfd p = {.fd = l->socket.fd, .events = POLLOUT};
   if (poll(&p, 1, 0) == 0) return;
   int error = 0;
   socklen_t length = sizeof error;
-  if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) link_break(l, q, "no connection");
+  if (getsockopt(l->socket.fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) link_break(l, q, "no connection");
   else greet(l, q);
 }
 
@@ -150,7 +162,7 @@ static bool is_known(uint16_t kind) { return kind >= KW_WELCOME && kind <= KW_RE
 static const char *parse(struct link *l, struct queue *q, const struct intern *strings) {
   size_t at = 0;
   const char *wrong = NULL;
-  while (wrong == NULL && l->fd >= 0) {
+  while (wrong == NULL && l->socket.fd >= 0) {
     if (l->skip > 0) {
       size_t n = l->in_used - at < l->skip ? l->in_used - at : l->skip;
       at += n;
@@ -177,7 +189,8 @@ static const char *parse(struct link *l, struct queue *q, const struct intern *s
 // hear reads all there is; NULL, or why the connection ends.
 static const char *hear(struct link *l, struct queue *q, const struct intern *strings) {
   for (;;) {
-    ssize_t n = recv(l->fd, l->in + l->in_used, sizeof l->in - l->in_used, MSG_DONTWAIT);
+    if (!descriptor_ours(&l->socket)) return taken;
+    ssize_t n = recv(l->socket.fd, l->in + l->in_used, sizeof l->in - l->in_used, MSG_DONTWAIT);
     if (n == 0) return "the collector closed it";
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? NULL : strerror(errno);
     l->in_used += (size_t)n;
@@ -188,7 +201,8 @@ static const char *hear(struct link *l, struct queue *q, const struct intern *st
 
 // put sends some of a run of bytes; NULL, or why the connection ends.
 static const char *put(struct link *l, const uint8_t *bytes, size_t size, size_t *at) {
-  ssize_t n = send(l->fd, bytes + *at, size - *at, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (!descriptor_ours(&l->socket)) return taken;
+  ssize_t n = send(l->socket.fd, bytes + *at, size - *at, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? NULL : strerror(errno);
   *at += (size_t)n;
   l->sent_bytes += (uint64_t)n;
@@ -234,14 +248,23 @@ void link_step(struct link *l, struct queue *q, const struct intern *strings) {
   if (wrong != NULL) link_break(l, q, wrong);
 }
 
-short link_events(const struct link *l, const struct queue *q) {
-  if (l->fd < 0) return 0;
-  bool more = l->state == LINK_CONNECTING || l->out_at < l->out.used ||
-              (l->state == LINK_LIVE && (l->frame != NULL || q->next != NULL));
-  return (short)(POLLIN | (more ? POLLOUT : 0));
+// wants_room tells whether there is something to send, or a connection to come up.
+static bool wants_room(const struct link *l, const struct queue *q) {
+  return l->state == LINK_CONNECTING || l->out_at < l->out.used ||
+         (l->state == LINK_LIVE && (l->frame != NULL || q->next != NULL));
+}
+
+bool link_held_up(const struct link *l, const struct queue *q) {
+  return l->socket.fd >= 0 && (l->state == LINK_GREETING || wants_room(l, q));
+}
+
+void link_wait(const struct link *l, const struct queue *q, int ms) {
+  if (!descriptor_ours(&l->socket)) return; // the next step ends the connection
+  struct pollfd p = {.fd = l->socket.fd, .events = (short)(POLLIN | (wants_room(l, q) ? POLLOUT : 0))};
+  poll(&p, 1, ms);
 }
 
 void link_forked(void) {
-  int fd = atomic_exchange(&open_fd, -1);
-  if (fd >= 0) close(fd);
+  struct descriptor d = {.fd = atomic_exchange(&open_fd, -1), .device = open_device, .inode = open_inode};
+  descriptor_close(&d);
 }

@@ -3,6 +3,7 @@
 #define KERNHES_LINK_H
 
 #include "bytes.h"
+#include "descriptor.h"
 #include "queue.h"
 
 #include <stdbool.h>
@@ -19,7 +20,7 @@ enum link_state {
 
 struct link {
   enum link_state state;
-  int fd;            // -1: none
+  struct descriptor socket;
   uint64_t session;
   uint64_t retry_at; // tick, ns
   uint64_t backoff;  // ns
@@ -41,14 +42,17 @@ void link_open(struct link *l, uint64_t session);
 // link_step does what can be done without waiting.
 void link_step(struct link *l, struct queue *q, const struct intern *strings);
 
-// link_events gives what to poll for on fd; 0 if there is none.
-short link_events(const struct link *l, const struct queue *q);
+// link_held_up tells whether the next step depends on the socket: on room to send, or on the answer to HELLO.
+bool link_held_up(const struct link *l, const struct queue *q);
+
+// link_wait waits until the socket lets link_step go on, at most ms.
+void link_wait(const struct link *l, const struct queue *q, int ms);
 
 // link_break ends the connection; the next is tried after the backoff.
 void link_break(struct link *l, struct queue *q, const char *why);
 void link_close(struct link *l, struct queue *q);
 
-// link_forked closes a child's copy of the connection.
+// link_forked closes a child's copy of the connection, if it has one.
 void link_forked(void);
 
 #endif

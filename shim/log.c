@@ -1,16 +1,18 @@
 // The log: one write(2) to stderr a line, and only if enabled. Never called on a launch path.
 #include "log.h"
 
+#include "descriptor.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
-static bool enabled;
+static struct descriptor to = {.fd = -1}; // stderr as it was: should the engine put another file there, that stays as it is
 
-void log_enable(bool on) { enabled = on; }
+void log_enable(bool on) { to = descriptor_of(on ? STDERR_FILENO : -1); }
 
 void log_line(const char *format, ...) {
-  if (!enabled) return;
+  if (!descriptor_ours(&to)) return;
   char line[1024] = "kernhes: ";
   const int head = 9;
   va_list arguments;
@@ -20,6 +22,6 @@ void log_line(const char *format, ...) {
   if (n < 0) return;
   if (n > (int)sizeof line - head - 2) n = (int)sizeof line - head - 2;
   line[head + n] = '\n';
-  ssize_t written = write(STDERR_FILENO, line, (size_t)(head + n + 1));
+  ssize_t written = write(to.fd, line, (size_t)(head + n + 1));
   (void)written; // nobody is told that nobody could be told
 }

@@ -22,10 +22,7 @@
 #include "stats.h"
 #include "threads.h"
 
-#include <poll.h>
 #include <stdatomic.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
@@ -34,7 +31,7 @@
 #define STUCK SECOND          // a thread that stopped inside the ring holds records back no longer than this
 #define FAREWELL (60 * SECOND)
 
-static int wake = -1, ended = -1; // eventfds
+static struct wakeup wake, ended;
 static pthread_t thread;
 static bool farewell;
 static atomic_bool running, finishing;
@@ -64,9 +61,7 @@ static struct {
   uint64_t last_close, last_flushed, last_stats; // ticks
 } s;
 
-void sender_wake(void) {
-  if (wake >= 0) threads_signal(wake);
-}
+void sender_wake(void) { threads_signal(&wake); }
 
 static void give(void *to, const kw_event *event) { encode_event(to, event); }
 
@@ -152,7 +147,7 @@ static void publish(void) {
 
 static void move_bytes(void) {
   // A collector that lives through a gap would miss names and nodes that were folded: it is given the snapshot.
-  if (queue_trim(&s.queue) && s.link.fd >= 0) link_break(&s.link, &s.queue, "frames were dropped before they were sent");
+  if (queue_trim(&s.queue) && s.link.socket.fd >= 0) link_break(&s.link, &s.queue, "frames were dropped before they were sent");
   link_step(&s.link, &s.queue, &s.encoder.strings);
   if (s.link.command == KW_COMMAND_YIELD) flusher_yield(s.link.argument);
   if (s.link.command == KW_COMMAND_RESUME) flusher_resume();
@@ -178,11 +173,11 @@ static void round_of_work(void) {
   publish();
 }
 
+// wait waits for the socket while it holds something up, and else for whoever has something new. What the collector
+// says then waits for the next round.
 static void wait(int ms) {
-  struct pollfd p[2] = {{.fd = wake, .events = POLLIN},
-                        {.fd = s.link.fd, .events = link_events(&s.link, &s.queue)}};
-  uint64_t count;
-  if (poll(p, s.link.fd >= 0 ? 2 : 1, ms) > 0 && (p[0].revents & POLLIN) && read(wake, &count, sizeof count) < 0) return;
+  if (link_held_up(&s.link, &s.queue)) link_wait(&s.link, &s.queue, ms);
+  else threads_wait(&wake, ms);
 }
 
 // patience gives how long the ring may be left alone, by how full it is.
@@ -202,7 +197,8 @@ static void part(uint64_t until) {
     }
     move_bytes();
     publish();
-    wait(WAIT_MOST);
+    if (s.link.socket.fd >= 0) link_wait(&s.link, &s.queue, WAIT_MOST);
+    else threads_wait(&wake, WAIT_MOST);
   }
 }
 
@@ -250,22 +246,20 @@ static void *run(void *unused) {
   order_free(&s.order);
   if (s.link.state == LINK_REFUSED) atomic_store(&running, false);
   publish();
-  threads_signal(ended);
+  threads_signal(&ended);
   return NULL;
 }
 
 bool sender_start(bool only_farewell) {
   farewell = only_farewell;
-  wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   s.queue.bound = env_number(ENV_BUFFER_MB) << 20;
   s.queue.losses = &s.losses;
   s.encoder.queue = &s.queue;
   s.encoder.names = (struct names){.registered = names_registered, .domain = names_domain};
   s.order.ring = events_ring();
   s.records = (struct records){.encoder = &s.encoder, .losses = &s.losses};
-  s.link.fd = -1;
-  atomic_store(&running, wake >= 0 && ended >= 0 && threads_start(&thread, "kernhes-send", run));
+  s.link.socket.fd = -1;
+  atomic_store(&running, threads_start(&thread, "kernhes-send", run));
   return atomic_load(&running);
 }
 
@@ -274,7 +268,7 @@ void sender_finish(void) {
   atomic_store(&finishing, true);
   sender_wake();
   // The linger, and what the last rounds may take.
-  if (threads_wait(ended, (int)env_number(ENV_LINGER_MS) + 2 * (int)(STUCK / MS))) pthread_join(thread, NULL);
+  if (threads_wait(&ended, (int)env_number(ENV_LINGER_MS) + 2 * (int)(STUCK / MS))) pthread_join(thread, NULL);
 }
 
 uint64_t sender_unacknowledged(void) {

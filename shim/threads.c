@@ -1,14 +1,19 @@
 #include "threads.h"
 
+#include "clock.h"
 #include "env.h"
 #include "log.h"
 
+#include <errno.h>
 #include <limits.h>
-#include <poll.h>
+#include <linux/futex.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SECOND 1000000000u // ns
 
 #define STACK (256u << 10) // bytes; the name resolver wants more than the 64 KiB that the rest would do with
 
@@ -74,15 +79,25 @@ bool threads_start(pthread_t *thread, const char *name, void *(*run)(void *)) {
   return started;
 }
 
-bool threads_wait(int fd, int ms) {
-  struct pollfd p = {.fd = fd, .events = POLLIN};
-  uint64_t count;
-  if (poll(&p, 1, ms) <= 0) return false;
-  return read(fd, &count, sizeof count) == sizeof count;
+// sleep_on waits while w is not signalled, at most ns; it may return early.
+static void sleep_on(struct wakeup *w, uint64_t ns) {
+  struct timespec most = {.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+  long result = syscall(SYS_futex, &w->up, FUTEX_WAIT_PRIVATE, 0, &most, NULL, 0);
+  if (result == 0 || errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT) return;
+  struct timespec beat = {.tv_nsec = 1000000}; // no futex here: look once a millisecond
+  nanosleep(&beat, NULL);
 }
 
-void threads_signal(int fd) {
-  uint64_t one = 1;
-  ssize_t written = write(fd, &one, sizeof one);
-  (void)written; // it fails only when the signal is up already
+bool threads_wait(struct wakeup *w, int ms) {
+  uint64_t until = clock_tick() + (uint64_t)ms * 1000000u;
+  while (atomic_exchange(&w->up, 0) == 0) {
+    uint64_t now = clock_tick();
+    if (now >= until) return false;
+    sleep_on(w, until - now);
+  }
+  return true;
+}
+
+void threads_signal(struct wakeup *w) {
+  if (atomic_exchange(&w->up, 1) == 0) syscall(SYS_futex, &w->up, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

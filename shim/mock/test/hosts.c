@@ -1,8 +1,6 @@
 // Processes as engines and their kin are: each takes the shim in as CUDA would, does something that must not harm it, and is
 // then looked at: how it ended, and whether the shim had connected to the collector.
 // usage: mock-hosts LIBCUPTI LIBKERNHES
-#include <dirent.h>
-#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,93 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include "../mock.h"
-
-enum { WRONG = 99, PATIENCE_MS = 20000 };
-
-static const char *cupti_path, *shim_path;
-static const mock_control *mock;
-
-static void check(bool holds, const char *what) {
-  if (holds) return;
-  fprintf(stderr, "not so: %s\n", what);
-  _exit(WRONG);
-}
-#define CHECK(holds) check(holds, #holds)
-
-// threads counts those of the shim.
-static int threads(void) {
-  int n = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  CHECK(tasks != NULL);
-  for (struct dirent *d; (d = readdir(tasks));) {
-    char path[300], name[32] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%s/comm", d->d_name);
-    FILE *f = fopen(path, "r");
-    if (!f) continue;
-    n += fgets(name, sizeof name, f) && !strncmp(name, "kernhes-", 8);
-    fclose(f);
-  }
-  closedir(tasks);
-  return n;
-}
-
-static bool soon(bool (*holds)(void)) {
-  for (int ms = 0; ms < PATIENCE_MS; ms += 10, usleep(10000))
-    if (holds()) return true;
-  return false;
-}
-
-static bool both_run(void) { return threads() == 2; }
-
-// connected tells whether the shim has a socket. Nothing else here has one.
-static bool connected(void) {
-  DIR *fds = opendir("/proc/self/fd");
-  CHECK(fds != NULL);
-  bool any = false;
-  for (struct dirent *d; (d = readdir(fds));) {
-    struct sockaddr_un peer;
-    socklen_t size = sizeof peer;
-    any = any || (d->d_name[0] != '.' && !getpeername(atoi(d->d_name), (struct sockaddr *)&peer, &size));
-  }
-  closedir(fds);
-  return any;
-}
-
-static void init(void) {
-  void *cupti = dlopen(cupti_path, RTLD_NOW | RTLD_GLOBAL);
-  CHECK(cupti != NULL);
-  mock = dlsym(cupti, MOCK_CONTROL_SYMBOL);
-  CHECK(mock != NULL);
-  mock->start(true);
-  void *shim = dlopen(shim_path, RTLD_NOW | RTLD_LOCAL);
-  int (*inject)(void) = NULL;
-  if (shim) *(void **)&inject = dlsym(shim, "InitializeInjection");
-  CHECK(inject != NULL && inject() == 1);
-  mock->driver_initialised();
-}
-
-static void work(void) {
-  init();
-  mock->context_created(1, 0);
-  CHECK(soon(both_run));
-  CHECK(soon(connected));
-  mock_launch l = {.cbid = 307, .correlation = 1};
-  mock->launch_enter(&l), mock->launch_exit(&l);
-}
-
-static void leave(int code) {
-  mock->exiting();
-  exit(code);
-}
-
-static int ended(pid_t child) {
-  int status;
-  CHECK(waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+#include "host.h"
 
 // The cases.
 static void only_init(void) {
@@ -159,22 +72,36 @@ static void spawns(void) {
   leave(0);
 }
 
-static const struct {
-  const char *name;
-  void (*run)(void);
-  int code, connections;
-} cases[] = {
-#define CASE(name, code, connections) {#name, name, code, connections}
-    CASE(only_init, 0, 0),    CASE(an_engine, 7, 1),            CASE(os_exit, 5, 1),
-    CASE(killed, 137, 1),     CASE(child_exits, 0, 1),          CASE(child_launches, 0, 1),
-    CASE(executes, 3, 1),     CASE(child_before_context, 0, 1), CASE(child_before_cuda, 0, 1),
-    CASE(spawns, 0, 1),
+static const host_case cases[] = {
+    CASE(only_init, 0, 0), CASE(an_engine, 7, 1),            CASE(os_exit, 5, 1),
+    CASE(killed, 137, 1),  CASE(child_exits, 0, 1),          CASE(child_launches, 0, 1),
+    CASE(executes, 3, 1),  CASE(child_before_context, 0, 1), CASE(child_before_cuda, 0, 1),
+    CASE(spawns, 0, 1),    {0},
 };
 
 static int accepted(int listener) {
   int n = 0;
   for (struct pollfd p = {.fd = listener, .events = POLLIN}; poll(&p, 1, 0) == 1; n++) close(accept(listener, NULL, NULL));
   return n;
+}
+
+// run_all returns how many did not end as they should.
+static int run_all(const host_case *c, int listener, int *all) {
+  int failed = 0;
+  for (; c->name; c++, ++*all) {
+    pid_t child = fork();
+    if (!child) {
+      close(listener);
+      alarm(60);
+      c->run();
+      _exit(WRONG);
+    }
+    int code = ended(child), connections = accepted(listener);
+    if (code == c->code && connections == c->connections) continue;
+    failed++;
+    printf("FAIL %s: ended with %d, want %d; %d connections, want %d\n", c->name, code, c->code, connections, c->connections);
+  }
+  return failed;
 }
 
 int main(int argc, char **argv) {
@@ -192,22 +119,9 @@ int main(int argc, char **argv) {
   setenv("KERNHES_SOFTWARE", "on", 1);
   setenv("KERNHES_POOL_BUFFERS", "4", 1);
   setenv("KERNHES_LINGER_MS", "0", 1);
-  int failed = 0;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    pid_t child = fork();
-    if (!child) {
-      close(listener);
-      alarm(60);
-      cases[i].run();
-      _exit(WRONG);
-    }
-    int code = ended(child), connections = accepted(listener);
-    if (code == cases[i].code && connections == cases[i].connections) continue;
-    failed++;
-    printf("FAIL %s: ended with %d, want %d; %d connections, want %d\n", cases[i].name, code, cases[i].code, connections, cases[i].connections);
-  }
+  int all = 0, failed = run_all(cases, listener, &all) + run_all(descriptor_cases, listener, &all);
   unlink(address.sun_path);
   rmdir(folder);
-  printf("hosts: %zu cases, %d failed\n", sizeof cases / sizeof *cases, failed);
+  printf("hosts: %d cases, %d failed\n", all, failed);
   return failed != 0;
 }
