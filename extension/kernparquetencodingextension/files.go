@@ -28,9 +28,9 @@ const (
 	// maxSegment bounds what a resource attribute may add to a path, in bytes.
 	maxSegment = 200
 
-	// patience is how long a message waits for the one before to stand in the file. The file exporter writes between two
+	// defaultPatience is how long a message waits for the one before to stand in the file. The file exporter writes between two
 	// calls unless several call it at once, and then within milliseconds.
-	patience = 2 * time.Second
+	defaultPatience = 2 * time.Second
 )
 
 // files are those that a file exporter grows.
@@ -42,6 +42,8 @@ type files struct {
 	limit     int // messages a file
 	log       *zap.Logger
 	telemetry *metadata.Telemetry
+	patience  time.Duration // see defaultPatience
+	open      func(name string) (repaired, error)
 
 	mutex sync.Mutex
 	known map[string]*growing // by path; what stands there once the exporter has written the last message
@@ -52,6 +54,8 @@ func newFiles(c *Config, log *zap.Logger, telemetry *metadata.Telemetry) *files 
 	return &files{
 		table: parquet.Table(c.Table), prefix: prefix, suffix: suffix, attribute: c.ResourceAttribute,
 		limit: c.MaxMessages, log: log, telemetry: telemetry, known: map[string]*growing{},
+		patience: defaultPatience,
+		open:     func(name string) (repaired, error) { return os.OpenFile(name, os.O_WRONLY, 0) },
 	}
 }
 
@@ -111,7 +115,7 @@ func (f *files) path(resource pcommon.Resource) (string, error) {
 // current is how a file stands, once what was placed in it before was written.
 func (f *files) current(name string) (*growing, error) {
 	known := f.known[name]
-	if known != nil && written(name, known.size) {
+	if known != nil && f.written(name, known.size) {
 		return known, nil
 	}
 	g, torn, err := f.whole(name)
@@ -128,8 +132,8 @@ func (f *files) current(name string) (*growing, error) {
 }
 
 // written waits until a file has a size. If it has not, what came before was not written, or torn.
-func written(name string, size int64) bool {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+func (f *files) written(name string, size int64) bool {
+	for end := time.Now().Add(f.patience); ; time.Sleep(time.Millisecond) {
 		info, err := os.Stat(name)
 		if err != nil || info.Size() >= size || time.Now().After(end) {
 			return err == nil && info.Size() == size
@@ -148,7 +152,7 @@ func (f *files) whole(name string) (*growing, rest, error) {
 	if err != nil || torn.size == 0 {
 		return g, torn, err
 	}
-	if err := truncate(name, g.size); err != nil {
+	if err := f.truncate(name, g.size); err != nil {
 		return nil, torn, err
 	}
 	f.telemetry.RepairedFiles.Add(context.Background(), 1)
@@ -156,12 +160,20 @@ func (f *files) whole(name string) (*growing, rest, error) {
 	return g, torn, nil
 }
 
-func truncate(name string, size int64) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+// A repaired file is one whose torn end is cut off.
+type repaired interface {
+	Truncate(size int64) error
+	Sync() error
+	Close() error
+}
+
+// truncate gives a file a size that it keeps through a power loss.
+func (f *files) truncate(name string, size int64) error {
+	file, err := f.open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
+	return errors.Join(file.Truncate(size), file.Sync(), file.Close())
 }
 
 // setAside gives another name to a file that stands where one is to grow.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/parquet"
 )
 
 func TestAFileIsValidAfterEachMessage(t *testing.T) {
@@ -104,11 +106,116 @@ func TestTornWritesAreCutOff(t *testing.T) {
 	check("zeros", zeros)
 }
 
+// A recorder is a repaired file that says what was done with it.
+type recorder struct {
+	*os.File
+	did *[]string
+}
+
+func (r recorder) Truncate(size int64) error {
+	*r.did = append(*r.did, fmt.Sprint("truncate to ", size))
+	return r.File.Truncate(size)
+}
+
+func (r recorder) Sync() error {
+	*r.did = append(*r.did, "sync")
+	return r.File.Sync()
+}
+
+func (r recorder) Close() error {
+	*r.did = append(*r.did, "close")
+	return r.File.Close()
+}
+
+// TestARepairedFileSurvivesAPowerLoss: its new size is on the disk before anything is written behind it.
+func TestARepairedFileSurvivesAPowerLoss(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "w.k.parquet")
+	l := newLife(t, dir, nil)
+	l.write(t, "w", recorded(t, "solo.rank0")[0])
+	l.end(t)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole), 0, 0, 1), 0o600))
+	var did []string
+	l.files.open = func(name string) (repaired, error) {
+		file, err := os.OpenFile(name, os.O_WRONLY, 0)
+		return recorder{file, &did}, err
+	}
+	g, torn, err := l.files.whole(path)
+	require.NoError(t, err)
+	require.Equal(t, rest{3, []byte{0, 0, 1}}, torn)
+	require.EqualValues(t, len(whole), g.size)
+	require.Equal(t, []string{fmt.Sprint("truncate to ", len(whole)), "sync", "close"}, did)
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(whole, after))
+
+	// What the disk says is passed on, and the file is not taken for whole.
+	require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole), 0, 0, 1), 0o600))
+	l.files.open = func(string) (repaired, error) { return nil, os.ErrPermission }
+	_, _, err = l.files.whole(path)
+	require.ErrorIs(t, err, os.ErrPermission)
+}
+
+// TestForeignGroupsAreBounded: row groups that a footer places outside of the file are not carried on.
+func TestForeignGroupsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	l := newLife(t, dir, nil)
+	l.write(t, "w", recorded(t, "solo.rank0")[0])
+	l.end(t)
+	path := filepath.Join(dir, "w.k.parquet")
+	g, _, err := load(path, "k")
+	require.NoError(t, err)
+	require.Len(t, g.groups, 1)
+	group := g.groups[0]
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	// A file of the same pages, whose footer lays the group elsewhere. Offsets of other lengths change the footer's by under 200 bytes.
+	moved := func(by int64) error {
+		footer, err := parquet.Footer("k", g.groups, nil, by)
+		require.NoError(t, err)
+		pages := b[len(parquet.Magic)+frameBytes : group.Offset+group.Length]
+		message := append(bytes.Clone(pages), footer...)
+		file := binary.BigEndian.AppendUint32([]byte(parquet.Magic), uint32(len(message)))
+		file = append(file, message...)
+		other := filepath.Join(t.TempDir(), "w.k.parquet")
+		require.NoError(t, os.WriteFile(other, file, 0o600))
+		end := int64(len(file))
+		if by == 0 {
+			require.Equal(t, group.Offset+group.Length+int64(len(footer)), end)
+		}
+		_, _, err = load(other, "k")
+		return err
+	}
+	room := func() int64 { // between the group's end and the file's: the footer
+		footer, err := parquet.Footer("k", g.groups, nil, 1<<20)
+		require.NoError(t, err)
+		return int64(len(footer))
+	}()
+	require.NoError(t, moved(0))
+	require.NoError(t, moved(-group.Offset))
+	require.ErrorIs(t, moved(-group.Offset-1), errForeign, "before the file")
+	require.NoError(t, moved(room-200))
+	require.ErrorIs(t, moved(room+200), errForeign, "behind the file")
+	require.ErrorIs(t, moved(1<<62), errForeign, "where offset and length overflow")
+}
+
+// TestAFileOfTooManyGroupsSaysSo: a file can number 32,767.
+func TestAFileOfTooManyGroupsSaysSo(t *testing.T) {
+	g, _, err := made("k")
+	require.NoError(t, err)
+	g.groups = make([]parquet.Group, 1<<15)
+	_, _, err = g.next(nil, nil)
+	require.EqualError(t, err, "file of 32768 row groups, want at most 32767")
+}
+
 func TestALostMessageLeavesNoHole(t *testing.T) {
 	dir := t.TempDir()
 	portions := recorded(t, "solo.rank0")[:3]
 	path := filepath.Join(dir, "w.k.parquet")
 	l := newLife(t, dir, nil)
+	l.files.patience = 0
 	l.write(t, "w", portions[0])
 	_, err := l.MarshalLogs(logs("w", portions[1])) // the exporter's write failed
 	require.NoError(t, err)
@@ -178,6 +285,7 @@ func TestWrongExporterSettingsAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, t.TempDir(), changes)
+			l.files.patience = 0
 			l.write(t, "w", portions[0])
 			err := l.exporter.ConsumeLogs(context.Background(), logs("w", portions[1]))
 			require.ErrorContains(t, err, "does the file exporter have `format: proto` and `append: true`, and no compression?")

@@ -277,6 +277,8 @@ func TestBadBytesSayWhereAndWhy(t *testing.T) {
 	check(KindEvents, payload, "EVENTS at byte 0: text of 1 bytes in an event of 56")
 	unknown := append([]byte{99, 0, 16, 0}, make([]byte, 12)...)
 	check(KindEvents, append(unknown, 1, 0, 32, 0), "EVENTS at byte 16: 4 bytes left")
+	odd := append([]byte{99, 0, 20, 0}, make([]byte, 20)...)
+	check(KindEvents, append(odd, unknown...), "EVENTS at byte 0: event of 20 bytes with 40 left")
 	check(KindKernels, make([]byte, 65), "KERNELS at byte 64: 65 bytes, want a multiple of 64")
 	check(KindStats, make([]byte, 8), "STATS at byte 0")
 	check(KindFlushed, make([]byte, 31), "FLUSHED at byte 0: 31 bytes, want 32")

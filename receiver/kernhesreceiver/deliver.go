@@ -27,15 +27,15 @@ func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool
 			return false
 		}
 		select {
-		case <-time.After(retryDelay):
+		case <-time.After(r.retryDelay):
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// retryDelay is the time between two attempts to give the pipeline what it did not take.
-const retryDelay = 100 * time.Millisecond
+// defaultRetryDelay is the time between two attempts to give the pipeline what it did not take.
+const defaultRetryDelay = 100 * time.Millisecond
 
 // send gives a chunk to the logs pipeline. What that refuses for good, taken says, is counted and gone.
 func (r *kernhesReceiver) send(ctx context.Context, p parcel) (taken bool, err error) {
@@ -88,6 +88,6 @@ func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
 			}
 			continue
 		}
-		time.Sleep(retryDelay)
+		time.Sleep(r.retryDelay)
 	}
 }

@@ -20,8 +20,14 @@ import (
 // be sent again are written already. A crash of the machine may lose the last lines: nothing here waits for the disk.
 type dump struct {
 	mu   sync.Mutex
-	file *os.File
+	file dumpFile
 	size int64 // of whole lines
+}
+
+// A dumpFile is the file of a dump: *os.File, opened for appending.
+type dumpFile interface {
+	io.WriteCloser
+	Truncate(size int64) error
 }
 
 // A stepLine is one step.

@@ -3,9 +3,12 @@ package kernhesreceiver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -116,6 +119,85 @@ func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
 	steps, outside := tally(dumped(t, path))
 	assert.Equal(t, []string{"a"}, steps)
 	assert.EqualValues(t, 2, outside)
+}
+
+// A fullDisk is a file whose next write stops in the middle.
+type fullDisk struct {
+	*os.File
+	full bool
+}
+
+func (f *fullDisk) Write(b []byte) (int, error) {
+	if !f.full {
+		return f.File.Write(b)
+	}
+	n, err := f.File.Write(b[:len(b)/2])
+	return n, errors.Join(err, syscall.ENOSPC)
+}
+
+// TestAPartialWriteLeavesNoTornLine: of the lines of one write all are in the dump, or none.
+func TestAPartialWriteLeavesNoTornLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "steps.jsonl")
+	d, _, err := openDump(path)
+	require.NoError(t, err)
+	disk := &fullDisk{File: d.file.(*os.File)}
+	d.file = disk
+	line := func(id string) stepLine { return stepLine{Kind: "step", Session: "01", ID: id} }
+	require.NoError(t, d.write(line("a")))
+	disk.full = true
+	require.ErrorIs(t, d.write(line("b"), line("c")), syscall.ENOSPC)
+	steps, _ := tally(dumped(t, path))
+	require.Equal(t, []string{"a"}, steps)
+	disk.full = false
+	require.NoError(t, d.write(line("d")))
+	require.NoError(t, d.close())
+	steps, _ = tally(dumped(t, path))
+	require.Equal(t, []string{"a", "d"}, steps)
+}
+
+// TestLinesThatAreGivenUpAreCounted: 65,536 lines wait for a dump that cannot be written; of more, the oldest go.
+func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "steps.jsonl")
+	d, _, err := openDump(path)
+	require.NoError(t, err)
+	disk := &fullDisk{d.file.(*os.File), true}
+	d.file = disk
+	s := newSession(1, &fakeEngine{}, remembered{})
+	const waiting, over = 65_536, 3
+	for id := range waiting + over {
+		s.lines = append(s.lines, stepLine{Kind: "step", Session: "01", ID: strconv.Itoa(id)})
+	}
+	lost, err := s.deliver(d, nil)
+	require.Error(t, err)
+	require.Equal(t, over, lost)
+	lost, err = s.deliver(d, nil)
+	require.Error(t, err)
+	require.Zero(t, lost, "each is counted once")
+	require.Len(t, s.lines, waiting)
+
+	disk.full = false
+	s.lines = s.lines[:2]
+	lost, err = s.deliver(d, nil)
+	require.NoError(t, err)
+	require.Zero(t, lost)
+	require.NoError(t, d.close())
+	steps, _ := tally(dumped(t, path))
+	require.Equal(t, []string{"3", "4"}, steps, "the oldest were given up")
+}
+
+// TestLinesOfAnEndedSessionThatAreGivenUpAreCounted: a session ends whether or not its lines can be written.
+func TestLinesOfAnEndedSessionThatAreGivenUpAreCounted(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Dump = filepath.Join(t.TempDir(), "steps.jsonl") })
+	c, _, _ := b.connect(1)
+	b.r.dump.mu.Lock()
+	b.r.dump.file = &fullDisk{b.r.dump.file.(*os.File), true}
+	b.r.dump.mu.Unlock()
+	c.word(1, "step a")
+	c.word(2, "step b")
+	c.bye(3)
+	c.closed()
+	require.Eventually(t, func() bool { return b.number("kernhes_dump_errors") == 2 }, waitFor, tick)
+	require.Empty(t, b.r.table.all())
 }
 
 func TestDumpRefuses(t *testing.T) {

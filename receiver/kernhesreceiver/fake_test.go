@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -27,8 +29,8 @@ import (
 )
 
 // A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
-// one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "bad" is a
-// protocol error.
+// one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "chunk BYTES" makes
+// a chunk of three kernels and two copies, "bad" is a protocol error.
 type fakeEngine struct {
 	hello wire.Hello
 	got   uint64
@@ -38,6 +40,8 @@ type fakeEngine struct {
 	taken int // lines and parcels not yet settled
 
 	parcels []parcel
+	last    []parcel // made when it ends
+	became  []bool   // of parcels, in order: taken by the pipeline, or refused
 	count   loose
 	steps   uint64
 	over    bool
@@ -59,6 +63,12 @@ func (e *fakeEngine) frame(f wire.Frame) error {
 		e.held = f.Number
 	case word == "pack":
 		e.pack = f.Number
+	case word == "chunk":
+		bytes, err := strconv.Atoi(id)
+		if err != nil {
+			return err
+		}
+		e.parcels = append(e.parcels, parcel{logs: plog.NewLogs(), holds: records{kernels: 3, copies: 2}, bytes: bytes})
 	case word == "release":
 		e.held = 0
 	case word == "bad":
@@ -93,15 +103,21 @@ func (e *fakeEngine) takeLines() []stepLine {
 func (e *fakeEngine) takeParcels() []parcel {
 	parcels := e.parcels
 	e.parcels = nil
+	e.taken += len(parcels)
 	return parcels
 }
 
-func (e *fakeEngine) cut()                   { e.pack = 0 }
-func (e *fakeEngine) settled()               { e.taken = 0 }
-func (e *fakeEngine) delivered(parcel, bool) {}
-func (e *fakeEngine) loose() loose           { return e.count }
-func (e *fakeEngine) end(bool)               { e.over, e.held, e.pack = true, 0, 0 }
-func (e *fakeEngine) ended() bool            { return e.over }
+func (e *fakeEngine) delivered(_ parcel, taken bool) { e.became = append(e.became, taken) }
+
+func (e *fakeEngine) cut()         { e.pack = 0 }
+func (e *fakeEngine) settled()     { e.taken = 0 }
+func (e *fakeEngine) loose() loose { return e.count }
+func (e *fakeEngine) ended() bool  { return e.over }
+
+func (e *fakeEngine) end(bool) {
+	e.over, e.held, e.pack = true, 0, 0
+	e.parcels, e.last = append(e.parcels, e.last...), nil
+}
 
 func (e *fakeEngine) reports() []rankReport {
 	return []rankReport{{info: e.hello.Info, kernels: e.steps + e.count.Outside,

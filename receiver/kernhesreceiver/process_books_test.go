@@ -105,6 +105,37 @@ func (s *script) copyOf(start, end uint64) {
 	s.frame(wire.KindCopies, b)
 }
 
+// TestAcknowledgementLinesCountCopiesAndLateFrames: records settle in any order of the frames on which they rest; a line
+// counts those of the frames up to its own, each once.
+func TestAcknowledgementLinesCountCopiesAndLateFrames(t *testing.T) {
+	s := newScript(t)
+	for range 9 {
+		s.copyOf(us(1), us(2)) // frames 1 to 9
+	}
+	s.p.note(8, loose{Outside: 1})
+	s.p.note(3, loose{Outside: 10})
+	s.p.note(6, loose{Outside: 100, Late: 5})
+	s.p.note(3, loose{Duplicate: 7})
+
+	session := newSession(0xabc, s.p, remembered{})
+	line := func(frame uint64) loose {
+		t.Helper()
+		s.p.packing.sent = 0
+		if frame < 9 {
+			s.p.packing.sent = frameHold(frame + 1)
+		}
+		require.Equal(t, frame, s.p.acknowledgeable())
+		l := session.ackLine(frame)
+		require.Equal(t, frame, l.Frame)
+		require.Equal(t, "0000000000000abc", l.Session)
+		session.counted = s.p.loose()
+		return l.loose
+	}
+	require.Equal(t, loose{Copies: 2}, line(2))
+	require.Equal(t, loose{Copies: 4, Outside: 110, Late: 5, Duplicate: 7}, line(6))
+	require.Equal(t, loose{Copies: 3, Outside: 1}, line(9))
+}
+
 func TestAKernelOutsideThatDeviceTimeHasPassedIsLate(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)

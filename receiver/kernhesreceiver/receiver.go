@@ -51,6 +51,8 @@ type kernhesReceiver struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 
+	retryDelay time.Duration // see defaultRetryDelay
+
 	down atomic.Bool // something could not be delivered the last time
 
 	exporting sync.Mutex
@@ -79,6 +81,7 @@ func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) 
 	return &kernhesReceiver{
 		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, said: &said{}, forget: func() {},
 		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
+		retryDelay: defaultRetryDelay,
 	}, nil
 }
 

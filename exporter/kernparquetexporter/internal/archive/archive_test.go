@@ -184,6 +184,23 @@ func TestRetentionTakesTheOldestClosed(t *testing.T) {
 	require.FileExists(t, filepath.Join(d.path, "k-notes.parquet"))
 }
 
+// TestRetentionCountsFromTheEndOfTheRotation: files of 12:00 to 12:30 are two hours old at 14:30.
+func TestRetentionCountsFromTheEndOfTheRotation(t *testing.T) {
+	d := NewDirectory(t.TempDir())
+	o := options(d)
+	o.MaxAge = 2 * time.Hour
+	a := openArchive(t, o)
+	addAll(t, a, noon, 1)
+	_, err := a.Flush(t.Context())
+	require.NoError(t, err)
+	for _, now := range []time.Duration{2*time.Hour + time.Second, 2*time.Hour + 30*time.Minute} {
+		a.retain(noon.Add(now))
+		require.Len(t, names(t, d), 3, "after %v", now)
+	}
+	a.retain(noon.Add(2*time.Hour + 30*time.Minute + time.Second))
+	require.Empty(t, names(t, d))
+}
+
 func TestDirectoryRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "archive")
 	d := NewDirectory(path)

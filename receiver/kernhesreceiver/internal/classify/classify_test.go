@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -143,6 +144,20 @@ func TestPath(t *testing.T) {
 	check("_Zbroken", "_Zbroken")
 	check("plain", "plain")
 	check("unbalanced<<<", "unbalanced")
+}
+
+// TestLongMangledNames: parameters are only known of a name that was demangled.
+func TestLongMangledNames(t *testing.T) {
+	const long = 2040
+	ident := strings.Repeat("k", long)
+	if got, want := Whole(fmt.Sprintf("_Z%d%si", long, ident)), ident+"(int)"; got != want {
+		t.Errorf("a mangled name of 2 KiB: %.40s… of %d bytes, want it demangled, %d bytes", got, len(got), len(want))
+	}
+	// Cut by the wire in its second identifier.
+	cut := fmt.Sprintf("_ZN4vllm4000%s", ident)
+	if got, want := Whole(cut), "vllm::"+ident; got != want {
+		t.Errorf("a name that was cut: %.40s… of %d bytes, want its path of %d", got, len(got), len(want))
+	}
 }
 
 func TestTableOfTheUser(t *testing.T) {

@@ -114,6 +114,36 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestAlignmentOverSkippedLaunches: kernels without labels find their launch when up to 63 before it made none.
+func TestAlignmentOverSkippedLaunches(t *testing.T) {
+	const launches = 70
+	var ops, calls []string
+	for i := range launches {
+		ops = append(ops, fmt.Sprintf(`"o%d":{"params":[],"impl":{"launches":[{"module":"m","entry":"k%d","block":[1,1,1],"grid":[1,1,1]}]}}`, i, i))
+		calls = append(calls, fmt.Sprintf(`{"op":"o%d","args":[]}`, i))
+	}
+	m := parse(t, []byte(`{"schema_version":5,"model":"m","buffers":{},"modules":{"m":{"sha256":"`+strings.Repeat("0", 64)+`","source":"m.cubin"}},"ops":{`+
+		strings.Join(ops, ",")+`},"programs":{"p":{"calls":[`+strings.Join(calls, ",")+`]}}}`))
+	check := func(skipped int, want string) {
+		t.Helper()
+		at := 1 + skipped
+		got, wrong := m.Match("p", []Kernel{{Name: "k0"}, {Name: fmt.Sprint("k", at)}})
+		// The first kernel met its launch; a launch without a kernel is a mismatch, and so is a kernel without a launch.
+		mismatches := launches - 2
+		if want == "" {
+			mismatches = launches
+		}
+		if got[0].Op != "o0" || got[1].Op != want || wrong != mismatches {
+			t.Errorf("%d launches skipped: %q and %q with %d mismatches, want o0 and %q with %d", skipped, got[0].Op, got[1].Op, wrong, want, mismatches)
+		}
+	}
+	check(0, "o1")
+	check(7, "o8")
+	check(8, "o9")
+	check(63, "o64")
+	check(64, "")
+}
+
 // A call that launches one kernel on peers and one on its own has one of each.
 func TestClassIsOfTheLaunch(t *testing.T) {
 	body := bytes.Replace(load(t, "toy-moe-ep2.json"), []byte(`"args": [{"scratch": "pmax"}, {"param": 1}]`),

@@ -108,6 +108,22 @@ func TestTree(t *testing.T) {
 	assert.Equal(t, 9, strings.Count(flat, "\n  kernel"))
 }
 
+// TestOneStepOnTwoDevicesHasDistinctSpans: its halves share run, seq, session, thread and begin.
+func TestOneStepOnTwoDevicesHasDistinctSpans(t *testing.T) {
+	traces, spans := map[pcommon.TraceID]bool{}, map[pcommon.SpanID]bool{}
+	for device := range uint16(2) {
+		s := stepOf("decode", "a", "b")
+		s.Device, s.Begun, s.Thread = device, 990, 4
+		each(write(t, NewWriter(Options{Layout: Flat}), s), func(s ptrace.Span) {
+			traces[s.TraceID()] = true
+			assert.False(t, spans[s.SpanID()], "span id %v is there twice", s.SpanID())
+			spans[s.SpanID()] = true
+		})
+	}
+	assert.Len(t, traces, 1)
+	assert.Len(t, spans, 2*3, "a step and two kernels on each device")
+}
+
 func TestLevels(t *testing.T) {
 	check := func(label string, want ...string) {
 		t.Helper()

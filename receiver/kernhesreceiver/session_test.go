@@ -1,0 +1,33 @@
+package kernhesreceiver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestEndedSessionsAreBounded: 4,096 are remembered, the last ones.
+func TestEndedSessionsAreBounded(t *testing.T) {
+	const kept = 4096
+	table := newTable(1)
+	end := func(id uint64) {
+		s, _ := table.find(id, func(past remembered) *session { return newSession(id, &fakeEngine{}, past) })
+		s.acked = 10 * id
+		table.end(s, false)
+	}
+	for id := uint64(1); id <= kept+5; id++ {
+		end(id)
+	}
+	end(7) // one that is remembered takes no other's place
+	frame := func(id uint64) uint64 {
+		f, ok := table.saidBye(id)
+		assert.Equal(t, f > 0, ok, "session %d", id)
+		return f
+	}
+	assert.Zero(t, frame(5), "the oldest are forgotten")
+	assert.EqualValues(t, 60, frame(6))
+	assert.EqualValues(t, 70, frame(7))
+	assert.EqualValues(t, 10*(kept+5), frame(kept+5))
+	assert.Len(t, table.past, kept)
+	assert.Len(t, table.order, kept)
+}
