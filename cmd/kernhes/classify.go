@@ -8,7 +8,8 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/classes"
 )
 
-const classifyHelp = `Reads names of kernels from standard input, one a line, mangled or not, and prints the class of each, one a line:
+const classifyHelp = `Reads names of kernels from standard input, one a line, mangled or not, and prints the class of each, one a line. A name
+that stands in double quotes, as a field of CSV does, is read without them:
 
   comm     communicates: its time counts as communication
   fused    communicates and computes: counts as communication, and is marked

@@ -32,13 +32,31 @@ func (t Table) Version() string { return t.rules.Version }
 // maxName is the longest name that is read, in bytes: 16 times what the wire carries. What follows in its line is not looked at.
 const maxName = 1 << 16
 
-// Print reads a name a line and writes its class a line: comm, fused, compute, memcpy or spin.
+// unquoted is a name out of a CSV field in quotes ("f(int, int)"); any other line is the name as it stands.
+func unquoted(line string) string {
+	rest, ok := strings.CutPrefix(line, `"`)
+	if !ok {
+		return line
+	}
+	var name strings.Builder
+	for {
+		part, after, closed := strings.Cut(rest, `"`)
+		name.WriteString(part)
+		if !closed || !strings.HasPrefix(after, `"`) { // what follows the field is of other columns
+			return name.String()
+		}
+		name.WriteByte('"')
+		rest = after[1:]
+	}
+}
+
+// Print reads a name a line and writes its class a line: comm, fused, compute, memcpy or spin. A name may be a CSV field in quotes.
 func (t Table) Print(in io.Reader, out io.Writer) error {
 	r, w := bufio.NewReaderSize(in, maxName), bufio.NewWriter(out)
 	for {
 		line, err := r.ReadSlice('\n')
 		if len(line) > 0 {
-			class, fused := t.rules.Class(strings.TrimRight(string(line), "\r\n"))
+			class, fused := t.rules.Class(unquoted(strings.TrimRight(string(line), "\r\n")))
 			if _, err := fmt.Fprintln(w, classify.Word(class, fused)); err != nil {
 				return err
 			}

@@ -23,6 +23,10 @@ func TestPrint(t *testing.T) {
 	check(Builtin(), "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li8EEEvPNS_8RankDataE\n_ZN4vllm26cross_device_reduce_1stageI\xff\n", "comm comm ")
 	check(Builtin(), strings.Repeat("x", 3<<20)+"\nncclDevKernel_Generic\n", "compute comm ")
 
+	// CSV fields in quotes.
+	check(Builtin(), "\"ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)\"\n\"f(\"\"a\"\")\",12,3\r\n\"ncclDevKernel_SendRecv\n\"\"\n\"", "comm compute comm compute compute ")
+	check(Builtin(), "\"void <unnamed>::dispatchKernel<512, 7168>(int)\",\"x\"\n", "comm ")
+
 	mine, err := Builtin().Over("# version: mine\ncomm\tpath\t^ours_")
 	if err != nil || !strings.HasPrefix(mine.Version(), "mine+") {
 		t.Fatalf("version %q, %v", mine.Version(), err)

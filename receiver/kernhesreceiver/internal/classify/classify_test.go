@@ -15,7 +15,7 @@ import (
 func word(name string) string { return Word(Builtin.Class(name)) }
 
 func TestEveryRuleFitsItsNames(t *testing.T) {
-	if len(Builtin.List) == 0 || Builtin.Version != "3" {
+	if len(Builtin.List) == 0 || Builtin.Version != "4" {
 		t.Fatalf("%d rules of version %q", len(Builtin.List), Builtin.Version)
 	}
 	for _, r := range Builtin.List {
@@ -144,6 +144,40 @@ func TestPath(t *testing.T) {
 	check("_Zbroken", "_Zbroken")
 	check("plain", "plain")
 	check("unbalanced<<<", "unbalanced")
+	// Signs within parentheses open and close nothing.
+	check("void x::f<(4 > 2)>(int*)", "x::f")
+	check("void x::f<(bool)((8) >= (4)), 768>(int4*)", "x::f")
+	check("std::enable_if<(((8)>(0)))&&a::b<c>::d, void>::type v::f<c::T, 8>(c::T*, int)", "v::f")
+	check("_ZN1x17all_gather_kernelILi8EEENSt9enable_ifIXgtT_Li0EEvE4typeEPi", "x::all_gather_kernel")
+	check("void ns::f<&(foo::operator()(int))>(int)", "ns::f")
+	check("void ns::f<&ns::operator< <int>, 3>(int)", "ns::f")
+	check("void ns::f<&ns::operator->, 3>(int)", "ns::f")
+	check("void op::f<float, (lambda at /x/y.cu:12:3)>(float*)", "op::f")
+	check("void a::b<int>::operator()<c>(d)", "a::b::operator()")
+	check("void f<g::{lambda(int)#1}>(int)", "f")
+	// Return types.
+	check("decltype(auto) ns::f<int>(int)", "ns::f")
+	check("decltype ((a)+(b)) ns::f<int>(int)", "ns::f")
+	check("decltype((x > y)) f(int)", "f")
+	// What nobody named.
+	check("void (anonymous namespace)::f<1>(int)", "f")
+	check("void ns::(anonymous namespace)::f<1>(int)", "ns::f")
+	check("void <unnamed>::f<1>(int)", "f")
+	check("void ns::<unnamed>::f(int)", "ns::f")
+	check("void {anonymous}::f(int)", "f")
+	check("void `anonymous namespace'::f(int)", "f")
+	check("void _NV_ANON_NAMESPACE::f(int)", "f")
+	check("void _GLOBAL__N__1a2b3c4d_4_x_cu_f::f(int)", "f")
+	check("_GLOBAL__N_f", "_GLOBAL__N_f")
+	check("__nv_static_29__1a2b3c4d_4_a_cu_f__ZN1a1fEPi", "a::f")
+	check("_ZL9my_kernelPi", "my_kernel")
+	// Spaces and tags.
+	check("f[abi:cxx11](int)", "f")
+	check("void f<int> (int, int)", "f")
+	check("::f(int)", "f")
+	check("f<(", "f")
+	check("f<g>h", "fh")
+	check("", "")
 }
 
 // TestLongMangledNames: parameters are only known of a name that was demangled.
@@ -178,7 +212,7 @@ func TestTableOfTheUser(t *testing.T) {
 	check("wait", span.Spin, true)
 	check("gemm", span.Compute, true)
 	check("mystery", span.Compute, false)
-	if rules.Version != "mine+3" || len(Builtin.List) >= len(rules.List) {
+	if rules.Version != "mine+4" || len(Builtin.List) >= len(rules.List) {
 		t.Errorf("version %q of %d rules", rules.Version, len(rules.List))
 	}
 }
@@ -229,6 +263,23 @@ func FuzzTable(f *testing.F) {
 		class, fused, ruled := over.Look(name)
 		if fused && class != span.Comm || !ruled && class != span.Compute {
 			t.Errorf("%q is %s, fused %v, ruled %v", name, class, fused, ruled)
+		}
+	})
+}
+
+// Whatever stands within parentheses among the template arguments, the path is the same.
+func FuzzPath(f *testing.F) {
+	f.Add("void x::f<(4 > 2)>(int*)", "4 > 2")
+	f.Add("std::enable_if<((8)>(0)), void>::type v::f<8>(int)", "a<b, c->d, operator<")
+	f.Add("decltype ((a)+(b)) n::<unnamed>::f(int)", "lambda at /x/y.cu:12:3")
+	f.Add("__nv_static_1__x__Z1fPi", "{`[<")
+	f.Fuzz(func(t *testing.T, name, args string) {
+		if path := Path(name); len(path) > len(Whole(name)) || strings.HasPrefix(path, "::") {
+			t.Errorf("Path(%q) = %q", name, path)
+		}
+		args = strings.NewReplacer("(", "", ")", "").Replace(args)
+		if got := Path("void ns::f<8, (" + args + ")>(int)"); got != "ns::f" {
+			t.Errorf("arguments %q: path %q", args, got)
 		}
 	})
 }

@@ -9,6 +9,11 @@ import (
 // Whole is a kernel's name as a person reads it: demangled if it was mangled. Of one that was cut short, and cannot be
 // demangled for that, it is the path.
 func Whole(name string) string {
+	if strings.HasPrefix(name, "__nv_static_") { // of a static kernel: __nv_static_29__1a2b3c4d_4_a_cu_f__Z1fPi
+		if i := strings.Index(name, "__Z"); i > 0 {
+			name = name[i+1:]
+		}
+	}
 	if !strings.HasPrefix(name, "_Z") {
 		return name
 	}
@@ -16,35 +21,6 @@ func Whole(name string) string {
 		return s
 	}
 	return nested(name)
-}
-
-// Path is the qualified name of a kernel without return type, template arguments and parameters.
-func Path(name string) string { return pathOf(Whole(name)) }
-
-func pathOf(name string) string {
-	name = strings.ReplaceAll(name, "(anonymous namespace)::", "")
-	var b strings.Builder
-	depth := 0
-	for _, c := range name {
-		switch {
-		case c == '<':
-			depth++
-		case c == '>' && depth > 0:
-			depth--
-		case depth > 0:
-		case c == '(':
-			return last(b.String())
-		default:
-			b.WriteRune(c)
-		}
-	}
-	return last(b.String())
-}
-
-// last is what stands after the return type.
-func last(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, ' ')+1:]
 }
 
 // nested reads the identifiers at the head of a mangled name, which stand there with their lengths before them
@@ -60,13 +36,11 @@ func nested(name string) string {
 			n, rest = min(10*n+int(rest[0]-'0'), len(name)), rest[1:]
 		}
 		n = min(n, len(rest)) // it was cut within the identifier
-		if part := rest[:n]; !strings.HasPrefix(part, "_GLOBAL__N") {
-			parts = append(parts, part)
-		}
+		parts = append(parts, rest[:n])
 		rest = strings.TrimPrefix(rest[n:], "L")
 	}
 	if parts == nil {
 		return name
 	}
-	return strings.Join(parts, "::")
+	return named(strings.Join(parts, "::"))
 }
