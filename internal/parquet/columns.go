@@ -174,7 +174,7 @@ var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
 	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
 	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return session(id) }},
-	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
+	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in: that of its graph launch, or else of the launches both before and after it by correlation_id"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
 	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Occurrence) }},
 	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(kindOf(c)) }},
 	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},

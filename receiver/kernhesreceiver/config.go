@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/config/configtls"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
@@ -63,6 +64,12 @@ type Config struct {
 
 	// CallDomains are the NVTX domains whose innermost range names a kernel's call. Default: [""], the default domain.
 	CallDomains []string `mapstructure:"call_domains"`
+
+	// Groups say which ranks communicate with each other, as ranks an axis: {tp: 2, dp: 4}. It is for calls of which neither
+	// NCCL's range payload nor `group=` of the step's text says so. Axes are tp, cp, pp, dp, innermost first (rank = tp + TP × (cp + …)), and ep,
+	// whose groups are so many ranks in a row. Calls of experts go by ep and send/receive by pp, where that is given; all others by the
+	// innermost axis. Default: none, a query then assumes that all ranks of a run are one group, and says so.
+	Groups map[string]int64 `mapstructure:"groups"`
 
 	// BatchEdges are the inclusive upper bounds of the label batch. Default: 1 2 4 8 16 24 32 48 64 96 128 192 256 512 … 32768.
 	BatchEdges []int64 `mapstructure:"batch_edges"`
@@ -274,6 +281,9 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.Traces.check(fault)
+	if _, err := groups.Of(c.Groups); err != nil {
+		fault("groups: %w", err)
+	}
 	for i, p := range c.Patterns {
 		if err := p.check(); err != nil {
 			fault("patterns[%d]: match: %w", i, err)

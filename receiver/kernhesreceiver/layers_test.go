@@ -27,6 +27,7 @@ var layers = map[string][]string{
 	"coverage": {"span"},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},
+	"groups":   {},
 	"nccl":     {"wire"},
 	"step":     {"wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},

@@ -13,6 +13,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -86,6 +87,7 @@ type processSettings struct {
 	stepTimeout uint64 // ns
 	patterns    []ranges.Pattern
 	calls       []string
+	groups      groups.Groups
 	buckets     buckets
 	maxStrings  int
 	maxRanges   int
@@ -108,6 +110,7 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said
 		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), maxDevices: maxDevices,
 		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said,
 	}
+	set.groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
 }
 
@@ -347,6 +350,9 @@ func (p *process) holds() (frame uint64, by string) {
 	for _, d := range p.devices {
 		if d.packed.loose != nil {
 			hold(d.packed.first, "kernels outside any step that wait for a flush")
+		}
+		if f, ok := d.packed.held.first(); ok {
+			hold(f, "copies whose step is not final")
 		}
 		if d.packed.open != 0 {
 			hold(uint64(d.packed.open), "a chunk that is still open")

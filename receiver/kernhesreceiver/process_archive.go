@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
-	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -49,7 +48,8 @@ type packed struct {
 	stale  bool       // INFO came since the packer was told whose steps it packs
 	loose  *step.Step // kernels outside any step that came since the last flush
 	first  uint64     // frame of the first of them
-	shapes map[*step.Shape]*chunk.Shape
+	held   heldCopies // whose steps' numbers are not known yet
+	shapes map[shapeOf]*chunk.Shape
 }
 
 // maxPackedShapes bounds the shapes of a device that are kept translated.
@@ -94,8 +94,9 @@ func (p *process) post(d *deviceState, s *chunk.Sealed) {
 func (p *process) pack(d *deviceState, s *step.Step) {
 	rank := p.stepRank(d, s)
 	seq, pairs := p.seq(s)
-	c := chunkStep(s, d.chunkShape(s.Shape))
+	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
 	c.Seq, c.Pairs = int64(seq), pairs
+	d.packed.held.final(s.ID, stepName{c.Seq, c.Occurrence})
 	p.add(d, rank, s.Frame, &c)
 }
 
@@ -129,35 +130,58 @@ func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
 	return c
 }
 
+// A shapeOf names a shape as the archive has it: groups that the shape does not say come from the step's text, or the rank.
+type shapeOf struct {
+	shape *step.Shape
+	group string
+	rank  int64
+}
+
 // chunkShape translates the shape of a step, once.
-func (d *deviceState) chunkShape(s *step.Shape) *chunk.Shape {
-	if c := d.packed.shapes[s]; c != nil {
+func (p *process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
+	if c := d.packed.shapes[key]; c != nil {
 		return c
 	}
 	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
-		d.packed.shapes = map[*step.Shape]*chunk.Shape{}
+		d.packed.shapes = map[shapeOf]*chunk.Shape{}
 	}
-	c := translate(s)
-	d.packed.shapes[s] = c
+	c := p.translate(key)
+	d.packed.shapes[key] = c
 	return c
 }
 
-func translate(s *step.Shape) *chunk.Shape {
+func (p *process) translate(of shapeOf) *chunk.Shape {
+	s := of.shape
 	c := &chunk.Shape{Hash: s.Hash, Positions: make([]chunk.Position, len(s.Positions))}
 	for i := range s.Positions {
 		from := &s.Positions[i]
 		gx, gy, gz := from.Static.Grid()
 		bx, by, bz := from.Static.Block()
-		c.Positions[i] = chunk.Position{
-			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Group: from.Group, Bytes: from.Bytes, Stream: from.Static.Stream(),
+		to := &c.Positions[i]
+		*to = chunk.Position{
+			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Bytes: from.Bytes, Stream: from.Static.Stream(),
 			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
 			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
 		}
-		if from.Group != "" {
-			c.Positions[i].GroupBy = chunk.GroupNCCL
+		if from.Class == span.Comm {
+			to.Group, to.GroupBy = p.group(from, &of)
 		}
 	}
 	return c
+}
+
+// group is the group of ranks that a comm kernel communicates with, and what says so.
+func (p *process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
+	switch {
+	case at.Group != "":
+		return at.Group, chunk.GroupNCCL
+	case of.group != "":
+		return of.group, chunk.GroupText
+	}
+	if group = p.set.groups.Call(of.rank, at.Call, at.Op, at.Name); group != "" {
+		by = chunk.GroupSetting
+	}
+	return group, by
 }
 
 // outsideStep returns the step that stands for kernels outside any, for a run told of in a frame.
@@ -181,37 +205,18 @@ func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64) {
 	}
 }
 
-// packCopies takes copy records of a device.
-func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) {
-	copies := make([]chunk.Copy, 0, len(records))
-	for i := range records {
-		r := &records[i]
-		if cupti.Sound(r, p.clock()) {
-			copies = append(copies, chunk.Copy{
-				Start: r.Start(), Dur: r.End() - r.Start(), Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
-				Memset: r.Kind() == wire.CopyMemset, Kind: r.CopyKind(),
-			})
-		}
-	}
-	if len(copies) == 0 {
-		return
-	}
-	packer := p.packer(d, p.rankOf(d))
-	d.packed.books.packed.copies += uint64(len(copies))
-	packer.AddCopies(copies)
-	d.packed.open.with(frame)
-}
-
-// packOutside packs the kernels outside any step that came.
+// packOutside packs the kernels outside any step that came, and the copies whose steps are final.
 func (p *process) packOutside() {
 	for _, d := range p.devices {
 		if s := d.packed.loose; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
-			c := chunkStep(s, translate(s.Shape))
+			rank := p.rankOf(d)
+			c := chunkStep(s, p.translate(shapeOf{shape: s.Shape, rank: rank}))
 			c.Outside = true
-			p.add(d, p.rankOf(d), d.packed.first, &c)
+			p.add(d, rank, d.packed.first, &c)
 		}
 		d.packed.loose = nil // without a kernel that can be believed it holds nothing back either
+		p.releaseCopies(d, p.over)
 	}
 }
 

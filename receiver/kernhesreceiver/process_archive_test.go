@@ -70,12 +70,14 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 			want = append(want, fmt.Sprintf("%d %d %s %d %t %q %q", k.Start, k.End-k.Start, k.Name, k.Stream, k.Comm, k.StepText, k.Call))
 		}
 		slices.Sort(want)
+		stepOf := copySteps(t, recording)
 		for how, options := range deliveries {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				p, chunks := playPacked(t, fakeshim.Frames(recording, options))
 				booksHold(t, p)
 				var got []string
 				steps, copies := 0, 0
+				placed := map[uint32]bool{}
 				for _, c := range chunks {
 					window, windowed := int64(0), false
 					for i := range c.Steps {
@@ -103,6 +105,12 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 						}
 					}
 					copies += len(c.Copies)
+					for i := range c.Copies {
+						if one := &c.Copies[i]; one.InStep {
+							require.Equal(t, stepOf[one.Correlation], one.Seq)
+							placed[one.Correlation] = true
+						}
+					}
 				}
 				slices.SortFunc(got, cmp.Compare)
 				require.Equal(t, len(want), len(got))
@@ -115,6 +123,7 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 					n += k
 				}
 				require.Equal(t, n, copies)
+				require.Len(t, placed, len(stepOf))
 				require.Equal(t, p.got, p.acknowledgeable())
 			})
 		}

@@ -67,6 +67,7 @@ func (p *process) bytes() int {
 		for _, s := range d.closed {
 			n += s.Bytes()
 		}
+		n += d.packed.held.bytes()
 		if d.packed.loose != nil {
 			n += d.packed.loose.Bytes()
 		}

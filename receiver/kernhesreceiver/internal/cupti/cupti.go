@@ -75,6 +75,7 @@ type Joiner struct {
 	serial    uint64
 	forgotten []*Graph
 
+	calls      callSpans          // whose launches came
 	launches   map[uint32]*Launch // by correlation id
 	open       []*Launch          // in order of time, those from openHead on
 	recent     []*Launch          // ended, in order of their end, those from recentHead on

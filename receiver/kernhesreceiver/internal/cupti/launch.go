@@ -109,6 +109,7 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	n.seen, n.queued, n.older = seen, true, j.launches[l.Correlation]
 	n.cut()
 	j.launches[l.Correlation] = n
+	j.calls = j.calls.add(l.Correlation, l.Owner)
 	j.open = append(j.open, n)
 	j.waiting++
 	j.Counts.Launches++

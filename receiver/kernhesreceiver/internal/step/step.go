@@ -320,6 +320,9 @@ func (a *Assembler) Pending(device uint16) (n int) {
 	return n
 }
 
+// IsOpen reports whether a step is open.
+func (a *Assembler) IsOpen(id ranges.ID) bool { return a.issues[id] != nil }
+
 // Opened is how many steps are open.
 func (a *Assembler) Opened() int { return len(a.issues) }
 
