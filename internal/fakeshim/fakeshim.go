@@ -31,7 +31,7 @@ type Options struct {
 // Frames are HELLO, BASE (a snapshot of nothing: the session is heard from its first frame) and all numbered frames up to
 // BYE, each with its head.
 func Frames(r *krec.Recording, o Options) [][]byte {
-	s := &sender{ids: map[string]uint32{}, seen: map[string]bool{}}
+	s := &sender{ids: map[string]uint32{}, seen: map[string]bool{}, schemas: map[schemaKey]*schema{}}
 	s.hello(r, o)
 	s.send(kindBase, append64(nil, 0, 0))
 	s.number = 1
@@ -48,7 +48,11 @@ func Frames(r *krec.Recording, o Options) [][]byte {
 		switch f := f.(type) {
 		case *krec.Push:
 			s.push(f)
+			s.payload(evPush, f.Thread, f.Domain, f.Depth, f.Payload)
+		case *krec.Schema:
+			s.register(f)
 		case *krec.Pop:
+			s.payload(evPop, f.Thread, f.Domain, f.Depth+1, f.Payload)
 			s.event(evPop, f.Thread, append32(nil, f.Domain, f.Depth))
 		case *krec.Launch:
 			s.event(evLaunch, f.Thread, append32(nil, f.Correlation, flag(f.Graph(), launchGraph)))

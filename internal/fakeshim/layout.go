@@ -29,6 +29,8 @@ const (
 	evNodeCreated = 7
 	evNodeCloned  = 8
 	evDomain      = 11
+	evSchema      = 12
+	evPayload     = 13
 
 	launchGraph  = 1
 	nodeInLaunch = 1
@@ -37,6 +39,7 @@ const (
 	byeExit      = 1
 
 	maxText    = 4096
+	maxPayload = 512
 	maxStrings = 65536
 	maxPool    = 16 << 20 // bytes of the texts of all strings
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,5 +104,34 @@ func TestLayouts(t *testing.T) {
 		if g != w {
 			t.Errorf("line %d: %s, want %s", i, g, w)
 		}
+	}
+}
+
+// C reads schemas and payloads as they were meant: a schema before its first payload, once, and before it what it names.
+func TestPayloads(t *testing.T) {
+	b := krec.NewBuilder()
+	b.Schema("NCCL", krec.Schema{ID: 0x1000018, Size: 4, Type: krec.SchemaEnum, Entries: []krec.SchemaEntry{{Type: 1, Name: "Product"}}})
+	b.Schema("NCCL", krec.Schema{ID: 0x1000005, Size: 6, Pack: 2, Type: 1, Entries: []krec.SchemaEntry{
+		{Type: 4, Name: "a"}, {Type: 0x1000018, Flags: 1, Offset: 2, Detail: 3, Name: "operation"}}})
+	start := b.Now()
+	b.PushWith("NCCL", "ncclAllReduce", krec.Payload{Schema: 0x1000005, Data: []byte{1, 2, 3, 4, 5, 6, 7}})
+	b.PopWith("NCCL", krec.Payload{Schema: 0x1000005, Way: krec.WayFunction, Data: []byte{8}})
+	b.PushWith("NCCL", "ncclAllReduce", krec.Payload{Schema: 0x1000077, Data: []byte{9}})
+	b.PopIn("NCCL")
+	us := func(n int) uint64 { return start + uint64(n)*1000 }
+	want := []string{
+		fmt.Sprintf("event 12 length 96 thread 1 time %d schema 1000018 domain 1 size 4 pack 0 count 1 type 128 [1 0 0 0 Product]", us(1)),
+		fmt.Sprintf("event 12 length 152 thread 1 time %d schema 1000005 domain 1 size 6 pack 2 count 2 type 1 [4 0 0 0 a] [1000018 1 2 3 operation]", us(1)),
+		fmt.Sprintf("event 13 length 64 thread 1 time %d site 1 domain 1 depth 1 schema 1000005 size 7 01 02 03 04 05 06", us(1)),
+		fmt.Sprintf("event 13 length 64 thread 1 time %d site 2 domain 1 depth 1 schema 1000005 size 1 08", us(2)),
+	}
+	var got []string
+	for _, line := range dump(t, Frames(b.Recording(), Options{})) {
+		if strings.HasPrefix(line, "event 12 ") || strings.HasPrefix(line, "event 13 ") {
+			got = append(got, line)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

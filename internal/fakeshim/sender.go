@@ -19,6 +19,7 @@ type sender struct {
 	ids       map[string]uint32 // by text
 	pool      int               // bytes of all texts with an id
 	seen      map[string]bool   // range texts that have occurred
+	schemas   map[schemaKey]*schema
 	kernels   uint64
 	copies    uint64
 }

@@ -75,6 +75,7 @@ var fixed = map[uint32]struct {
 	KindPush: {"push", 24, true}, KindPop: {"pop", 24, false}, KindDropped: {"dropped", 8, false},
 	KindNodeCreated: {"node created", 16, true}, KindNodeCloned: {"node cloned", 16, false}, KindClocks: {"clocks", 32, false},
 	KindGraphExec: {"graph exec", 8, false}, KindDomain: {"domain", 4, true}, KindCaptured: {"captured", 4, false},
+	KindSchema: {"schema", 24, true}, KindPushPayload: {"push", 24 + payloadHead, true}, KindPopPayload: {"pop", 24 + payloadHead, true},
 }
 
 func decodeFrame(kind uint32, b []byte, kernelBytes int) (Frame, error) {
@@ -101,14 +102,8 @@ func decodeFrame(kind uint32, b []byte, kernelBytes int) (Frame, error) {
 		return &Name{u64(0), text}, nil
 	case KindLaunch:
 		return &Launch{u64(0), u32(8), u32(12), u32(16), u32(20), text}, nil
-	case KindPush, KindPop:
-		if u32(20) != 0 {
-			return nil, fmt.Errorf("%s: %d at byte 20, want 0", want.name, u32(20))
-		}
-		if kind == KindPop {
-			return &Pop{u64(0), u32(8), u32(12), u32(16)}, nil
-		}
-		return &Push{u64(0), u32(8), u32(12), u32(16), text}, nil
+	case KindPush, KindPop, KindPushPayload, KindPopPayload:
+		return decodeRange(kind, want.name, b)
 	case KindDropped:
 		return &Dropped{u64(0)}, nil
 	case KindNodeCreated:
@@ -119,11 +114,35 @@ func decodeFrame(kind uint32, b []byte, kernelBytes int) (Frame, error) {
 		return &Clocks{u64(0), u64(8), u64(16), u64(24)}, nil
 	case KindGraphExec:
 		return &GraphExec{u32(0), u32(4)}, nil
+	case KindSchema:
+		return decodeSchema(b)
 	case KindDomain:
 		return &Domain{u32(0), text}, nil
 	default:
 		return &Captured{u32(0)}, nil
 	}
+}
+
+// decodeRange reads a push or a pop, with or without a payload.
+func decodeRange(kind uint32, name string, b []byte) (Frame, error) {
+	at := Pop{Time: le.Uint64(b), Thread: le.Uint32(b[8:]), Depth: le.Uint32(b[12:]), Domain: le.Uint32(b[16:])}
+	if zero := le.Uint32(b[20:]); zero != 0 {
+		return nil, fmt.Errorf("%s: %d at byte 20, want 0", name, zero)
+	}
+	b = b[24:]
+	if kind == KindPushPayload || kind == KindPopPayload {
+		var err error
+		if at.Payload, b, err = decodePayload(name, b); err != nil {
+			return nil, err
+		}
+	}
+	if kind == KindPush || kind == KindPushPayload {
+		return &Push{at.Time, at.Thread, at.Depth, at.Domain, string(b), at.Payload}, nil
+	}
+	if len(b) > 0 {
+		return nil, fmt.Errorf("%s: %d bytes after its payload", name, len(b))
+	}
+	return &at, nil
 }
 
 func decodeRaw(b []byte, kernelBytes int) (*Raw, error) {

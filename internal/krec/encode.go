@@ -58,11 +58,11 @@ func (f *Launch) appendBody(b []byte) []byte {
 }
 
 func (f *Push) appendBody(b []byte) []byte {
-	return append(append32(append64(b, f.Time), f.Thread, f.Depth, f.Domain, 0), f.Text...)
+	return append(f.Payload.append(append32(append64(b, f.Time), f.Thread, f.Depth, f.Domain, 0)), f.Text...)
 }
 
 func (f *Pop) appendBody(b []byte) []byte {
-	return append32(append64(b, f.Time), f.Thread, f.Depth, f.Domain, 0)
+	return f.Payload.append(append32(append64(b, f.Time), f.Thread, f.Depth, f.Domain, 0))
 }
 
 func (f *Dropped) appendBody(b []byte) []byte { return append64(b, f.Count) }

@@ -23,6 +23,9 @@ const (
 	KindGraphExec   = 11
 	KindDomain      = 12
 	KindCaptured    = 13
+	KindSchema      = 14
+	KindPushPayload = 15
+	KindPopPayload  = 16
 )
 
 // A Recording is one process's recording. Its first frame is a Meta.
@@ -130,6 +133,8 @@ type Push struct {
 	Depth  uint32 // of the thread's stack in the domain, after
 	Domain uint32 // 0: the default domain
 	Text   string
+
+	Payload *Payload // nil: none; with one the frame is a KindPushPayload
 }
 
 // Pop closes the innermost range of its thread and domain.
@@ -138,6 +143,8 @@ type Pop struct {
 	Thread uint32
 	Depth  uint32 // after
 	Domain uint32
+
+	Payload *Payload // nil: none; with one the frame is a KindPopPayload
 }
 
 // Dropped is how many records CUPTI says it dropped.
@@ -173,8 +180,6 @@ func (*Meta) Kind() uint32        { return KindMeta }
 func (*Raw) Kind() uint32         { return KindRaw }
 func (*Name) Kind() uint32        { return KindName }
 func (*Launch) Kind() uint32      { return KindLaunch }
-func (*Push) Kind() uint32        { return KindPush }
-func (*Pop) Kind() uint32         { return KindPop }
 func (*Dropped) Kind() uint32     { return KindDropped }
 func (*NodeCreated) Kind() uint32 { return KindNodeCreated }
 func (*NodeCloned) Kind() uint32  { return KindNodeCloned }
@@ -186,8 +191,6 @@ func (*Captured) Kind() uint32    { return KindCaptured }
 func (f *Meta) clone() Frame        { c := *f; return &c }
 func (f *Name) clone() Frame        { c := *f; return &c }
 func (f *Launch) clone() Frame      { c := *f; return &c }
-func (f *Push) clone() Frame        { c := *f; return &c }
-func (f *Pop) clone() Frame         { c := *f; return &c }
 func (f *Dropped) clone() Frame     { c := *f; return &c }
 func (f *NodeCreated) clone() Frame { c := *f; return &c }
 func (f *NodeCloned) clone() Frame  { c := *f; return &c }

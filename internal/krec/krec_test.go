@@ -112,6 +112,12 @@ func TestBadFiles(t *testing.T) {
 	check(after(frame(2, 4, 3, 0, 0, 0)), "raw: record 0 at byte 0: kind 3 is not known")
 	check(after(append(frame(12, 4, 1, 0, 0, 0), frame(2, 8, 10, 0, 0, 0, 0, 0, 0, 0)...)), "frame 2 at byte ")
 	check(after(frame(2, 8, 10, 0, 0, 0, 0, 0, 0, 0)), "kind 10: 8 bytes, want 216")
+	check(after(frame(14, 10, make([]byte, 10)...)), "schema: body of 10 bytes, want 24")
+	check(after(frame(14, 30, make([]byte, 30)...)), "schema: entry 0: 6 bytes, want 40")
+	check(after(frame(14, 64, append(append(make([]byte, 56), 9), make([]byte, 7)...)...)), "schema: entry 0: name of 9 bytes, of which 0 are there")
+	check(after(frame(15, 40, append(append(make([]byte, 32), 2), make([]byte, 7)...)...)), "push: way 2, want 0 or 1")
+	check(after(frame(16, 40, append(append(make([]byte, 36), 3), make([]byte, 3)...)...)), "pop: payload of 3 bytes, of which 0 are there")
+	check(after(frame(16, 41, make([]byte, 41)...)), "pop: 1 bytes after its payload")
 	if _, err := Decode(after(frame(5, 10, make([]byte, 10)...))); err == nil || !strings.Contains(err.Error(), "at byte "+strconv.Itoa(head)) {
 		t.Errorf("error %v, want one at byte %d", err, head)
 	}

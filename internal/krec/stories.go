@@ -12,6 +12,7 @@ func Stories() []Story {
 		{"all to all", AllToAll()}, {"streams", Streams()}, {"disorder", Disorder()}, {"overlap", Overlap()},
 		{"graph copies", GraphCopies()}, {"recapture", Recapture()}, {"two devices", TwoDevices()},
 		{"two threads", TwoThreads()}, {"wrap", Wrap()}, {"lost", Lost()}, {"bad times", BadTimes()},
+		{"payloads", Payloads()}, {"groups", Groups()}, {"odd payloads", OddPayloads()},
 	}
 }
 

@@ -127,7 +127,7 @@ func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process 
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings
 	p.names = cupti.New(limits, p.heard.rules.Look, p.class)
-	p.steps = step.NewAssembler(set.shapes, p.names.Kernel, p.class, p.ranges.Text, p.judge)
+	p.steps = step.NewAssembler(set.shapes, p.names.Kernel, p.class, p.ranges.Text, p.nccl.Group, p.judge)
 	if m := p.heard.manifest; m != nil {
 		p.useManifest(m)
 	}

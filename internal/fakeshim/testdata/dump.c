@@ -39,6 +39,23 @@ static void event(const unsigned char* at) {
   } else if (e->kind == KW_DOMAIN) {
     const kw_domain* p = (const void*)at;
     printf(" domain %u %.*s\n", p->domain, (int)p->length, (const char*)(p + 1));
+  } else if (e->kind == KW_SCHEMA) {
+    const kw_schema* p = (const void*)at;
+    printf(" schema %" PRIx64 " domain %u size %u pack %u count %u type %u", p->schema, p->domain, p->size, p->pack, p->count, p->type);
+    const unsigned char* list = (const void*)(p + 1);
+    for (uint32_t i = 0; i < p->length;) {
+      const kw_schema_entry* n = (const void*)(list + i);
+      printf(" [%" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %.*s]", n->type, n->flags, n->offset, n->detail, (int)n->length, (const char*)(n + 1));
+      i += round8(sizeof *n + n->length);
+    }
+    need(e->length == sizeof *p + p->length, "length of a schema");
+    printf("\n");
+  } else if (e->kind == KW_PAYLOAD) {
+    const kw_payload* p = (const void*)at;
+    need(e->length == round8(sizeof *p + p->length), "length of a payload");
+    printf(" site %u domain %u depth %u schema %" PRIx64 " size %u", p->site, p->domain, p->depth, p->schema, p->size);
+    for (uint32_t i = 0; i < p->length; i++) printf(" %02x", ((const unsigned char*)(p + 1))[i]);
+    printf("\n");
   } else {
     need(0, "kind of event");
   }

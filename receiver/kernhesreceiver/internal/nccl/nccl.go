@@ -11,6 +11,7 @@
 package nccl
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/kernhes/kernhes/internal/wire"
@@ -89,6 +90,7 @@ type Follower struct {
 	spare   []*thread
 	calls   []Call // by id
 	ids     map[Call]uint32
+	groups  map[uint64]string // text of a communicator
 	world   world
 	joined  []Joined
 }
@@ -97,7 +99,7 @@ type Follower struct {
 func New() *Follower {
 	return &Follower{
 		schemas: schemas{layouts: map[schemaKey][]layout{}, enums: map[schemaKey]uint8{}},
-		threads: map[uint32]*thread{}, calls: []Call{{}}, ids: map[Call]uint32{},
+		threads: map[uint32]*thread{}, calls: []Call{{}}, ids: map[Call]uint32{}, groups: map[uint64]string{},
 	}
 }
 
@@ -268,6 +270,20 @@ func (f *Follower) id(c Call) uint32 {
 
 // Call is what an id stands for; the zero Call of 0.
 func (f *Follower) Call(id uint32) Call { return f.calls[id] }
+
+// Group is what an id stands for as text and number: the group's name, empty where the communicator is not known, and bytes.
+func (f *Follower) Group(id uint32) (group string, bytes uint64) {
+	c := f.calls[id]
+	if c.Comm == 0 {
+		return "", c.Bytes
+	}
+	group, ok := f.groups[c.Comm]
+	if !ok {
+		group = fmt.Sprintf("nccl:%016x", c.Comm)
+		f.groups[c.Comm] = group // no more than calls
+	}
+	return group, c.Bytes
+}
 
 // Launch takes a launch on a thread, and returns the id of what it communicates; 0: not known, or not yet.
 func (f *Follower) Launch(id, correlation uint32) uint32 {

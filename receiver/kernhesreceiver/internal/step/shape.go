@@ -124,6 +124,7 @@ type part struct {
 	ordinal     uint32
 	correlation uint32
 	label       uint32       // of an eager launch
+	comm        uint32       // likewise: what it communicates, by nccl.Follower
 	static      wire.Static  // of an eager launch
 	graph       *cupti.Graph // that was replayed
 	n           int          // kernels
@@ -172,6 +173,7 @@ func (r *recipes) key(parts []part) uint64 {
 			continue
 		}
 		b = le.AppendUint32(b, p.label)
+		b = le.AppendUint32(b, p.comm)
 		b = le.AppendUint64(b, p.static[0])
 		b = le.AppendUint64(b, p.static[1])
 		b = le.AppendUint64(b, p.static[2])
@@ -194,7 +196,7 @@ func (a *Assembler) shape(s *Step) known {
 		}
 	}
 	positions, calls := a.positions(s)
-	judged := a.judge(s.Program, positions, calls)
+	judged := a.judgeAll(s.Program, positions, calls)
 	shape, gone := a.table.intern(positions)
 	a.Evicted += uint64(gone)
 	k := known{shape, judged}
@@ -233,11 +235,15 @@ func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
 		}
 		p := &s.parts[at]
 		pos := Position{Launch: p.ordinal, Static: p.static, Class: s.Spans[i].Class()}
-		label := p.label
+		label, comm := p.label, p.comm
 		if p.graph != nil {
+			comm = 0
 			if n := p.graph.Node(uint32(ref)); n != nil {
-				pos.Static, pos.Node, label = n.Static, n.Low(), n.Label
+				pos.Static, pos.Node, label, comm = n.Static, n.Low(), n.Label, n.Comm
 			}
+		}
+		if comm != 0 {
+			pos.Group, pos.Bytes = a.comms(comm)
 		}
 		id := pos.Static.Name()
 		name := a.names(id)
@@ -252,6 +258,17 @@ func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
 		positions[i], calls[i] = pos, label
 	}
 	return positions, calls
+}
+
+// judgeAll judges positions. Of a call's kernels only those that communicate then have its group and bytes.
+func (a *Assembler) judgeAll(program string, positions []Position, calls []uint32) (changed bool) {
+	changed = a.judge(program, positions, calls)
+	for i := range positions {
+		if p := &positions[i]; p.Class != span.Comm {
+			p.Group, p.Bytes = "", 0
+		}
+	}
+	return changed
 }
 
 // A Launch is a launch that has kernels in a step.

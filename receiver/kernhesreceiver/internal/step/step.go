@@ -113,6 +113,7 @@ type Assembler struct {
 	class   func(call, id uint32, name *cupti.Name) span.Class
 	fresh   int64 // number of the first step that began after classes changed
 	calls   func(label uint32) string
+	comms   func(id uint32) (group string, bytes uint64)
 	recipes recipes
 
 	issues map[ranges.ID]*issue
@@ -126,13 +127,14 @@ type Assembler struct {
 // maxSizes bounds the programs whose steps' sizes are remembered.
 const maxSizes = 1024
 
-// NewAssembler returns an Assembler that interns shapes in table; names and calls give what string
-// ids and call labels stand for, class what a kernel with a name counts as in a call. judge may say more of the kernels
-// of a new shape than their names do.
+// NewAssembler returns an Assembler that interns shapes in table; names, calls and comms give what string ids, call labels
+// and communications stand for, class what a kernel with a name counts as in a call. judge may say more of the kernels of a
+// new shape than their names do.
 func NewAssembler(table *Table, names func(uint32) *cupti.Name, class func(call, id uint32, name *cupti.Name) span.Class, calls func(uint32) string,
-	judge func(program string, positions []Position, calls []uint32) (changed bool)) *Assembler {
+	comms func(uint32) (group string, bytes uint64), judge func(program string, positions []Position, calls []uint32) (changed bool)) *Assembler {
 	return &Assembler{
-		table: table, names: names, class: class, calls: calls, judge: judge, recipes: recipes{known: map[uint64]known{}},
+		table: table, names: names, class: class, calls: calls, comms: comms, judge: judge,
+		recipes: recipes{known: map[uint64]known{}},
 		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
 }
@@ -247,7 +249,7 @@ func (s *Step) Took(r cupti.Run, e span.Extent, o *cupti.Outcome) {
 	}
 	p := part{ordinal: r.Ordinal, correlation: r.Records[0].Correlation(), n: o.Taken, static: o.Static}
 	if l := r.Launch; l != nil {
-		p.label, p.graph = l.Label, l.Replays()
+		p.label, p.comm, p.graph = l.Label, l.Comm, l.Replays()
 	}
 	s.parts = append(s.parts, p)
 }
@@ -266,7 +268,7 @@ func (a *Assembler) Finish(s *Step) {
 		s.order()
 	}
 	positions, calls := a.positions(s)
-	a.judge(s.Program, positions, calls)
+	a.judgeAll(s.Program, positions, calls)
 	of, key := hash(positions)
 	s.Shape = &Shape{Hash: of, key: key, Positions: positions}
 }
