@@ -135,7 +135,7 @@ func NewAssembler(table *Table, names func(uint32) *cupti.Name, class func(call,
 	return &Assembler{
 		table: table, names: names, class: class, calls: calls, comms: comms, judge: judge,
 		recipes: recipes{known: map[uint64]known{}},
-		issues: map[ranges.ID]*issue{}, sizes: map[string]int{},
+		issues:  map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
 }
 
