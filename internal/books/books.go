@@ -35,6 +35,7 @@ const (
 	BackwardTimestamp = "backward_timestamp"
 	TooLong           = "too_long"
 	FutureTimestamp   = "future_timestamp"
+	BeforeLaunch      = "before_launch"
 	Late              = "late"
 	Duplicate         = "duplicate"
 	SessionLimit      = "session_limit"
@@ -56,7 +57,8 @@ var Reasons = []Reason{
 	{ZeroTimestamp, 0, Receiver, "start or end is 0: CUPTI did not say; in no sum and not in the archive"},
 	{BackwardTimestamp, 0, Receiver, "the end lies before the start; likewise"},
 	{TooLong, 0, Receiver, "longer than an hour; likewise"},
-	{FutureTimestamp, 0, Receiver, "an hour from now or more; likewise"},
+	{FutureTimestamp, 0, Receiver, "it ends more than 128 ms after the clock of the flush that brought it; likewise"},
+	{BeforeLaunch, 0, Receiver, "it starts more than 0.1 ms before the launch that made it, or, where that is not known, more than 0.1 s before a launch that came before its call; likewise"},
 	{Late, 0, Receiver, "a kernel that came after its launch was given up, or after device time had passed it: in the archive, in no sum"},
 	{Duplicate, 0, Receiver, "a kernel that had come before, other than what an earlier collector had settled and is sent again"},
 	{SessionLimit, 0, Receiver, "a limit on what a session may take (max_session_bytes, open launches, open steps) gave up its launch before it came; one that comes after all is late besides. Or it came, of a device beyond the 64 of a session: such a one has no rank, and is in no other count but the shim's"},

@@ -91,6 +91,9 @@ func (e Event) Node() uint64 { return le.Uint64(e.b[16:]) }
 // InLaunch reports whether a NODE_CREATED was made inside a launch call.
 func (e Event) InLaunch() bool { return le.Uint32(e.b[24:])&NodeInLaunch != 0 }
 
+// NodeType of NODE_CREATED: the CUgraphNodeType, or 0 where CUPTI does not say.
+func (e Event) NodeType() uint32 { return le.Uint32(e.b[28:]) }
+
 // Clone of NODE_CLONED.
 func (e Event) Clone() uint64 { return le.Uint64(e.b[24:]) }
 

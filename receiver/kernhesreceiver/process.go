@@ -71,6 +71,7 @@ type process struct {
 	stats   map[uint32]uint64
 	lines   []stepLine
 	packing packing
+	early   []early // records that wait for the clock of a flush
 	ledger  []entry
 	counted loose // at the last acknowledgeable frame
 }
@@ -357,6 +358,9 @@ func (p *process) holds() (frame uint64, by string) {
 		if d.packed.open != 0 {
 			hold(uint64(d.packed.open), "a chunk that is still open")
 		}
+	}
+	for _, e := range p.early {
+		hold(e.frame, "records that end after the last flush")
 	}
 	if p.packing.sent != 0 {
 		hold(uint64(p.packing.sent), "the logs pipeline or the dump")

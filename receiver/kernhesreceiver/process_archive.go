@@ -195,11 +195,11 @@ func (d *deviceState) outsideStep(r *cupti.Run, frame uint64) *step.Step {
 }
 
 // packLate takes kernels that came too late for their step: they are in the archive all the same.
-func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64) {
+func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Clock) {
 	for i := range r.Records {
 		one := cupti.Run{Device: r.Device, Records: r.Records[i : i+1]}
 		s := d.outsideStep(&one, frame)
-		o := p.names.Take(one, p.clock(), s.Recorded())
+		o := p.names.Take(one, c, s.Recorded())
 		s.Took(one, s.Recorded().Extent, &o)
 		s.Recorded().Extent = span.Extent{}
 	}

@@ -13,6 +13,7 @@ import (
 // invalidReasons are the reasons of timestamps that cannot be believed.
 var invalidReasons = [...]string{
 	cupti.Zero: books.ZeroTimestamp, cupti.Backward: books.BackwardTimestamp, cupti.TooLong: books.TooLong, cupti.Future: books.FutureTimestamp,
+	cupti.BeforeLaunch: books.BeforeLaunch,
 }
 
 // records is a number of kernels, and one of copies and memsets.

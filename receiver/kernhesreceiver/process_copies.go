@@ -65,11 +65,11 @@ func (h *heldCopies) first() (frame uint64, ok bool) {
 func (h *heldCopies) bytes() int { return 80 * len(h.copies) }
 
 // packCopies takes copy records of a device.
-func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64) {
+func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64, clock cupti.Clock) {
 	h := &d.packed.held
 	for i := range records {
 		r := &records[i]
-		if cupti.Sound(r, p.clock()) {
+		if p.names.Sound(r, clock) {
 			h.copies = append(h.copies, heldCopy{chunk.Copy{
 				Start: r.Start(), Dur: r.End() - r.Start(), Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
 				Memset: r.Kind() == wire.CopyMemset, Kind: r.CopyKind(),

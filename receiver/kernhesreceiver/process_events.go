@@ -1,6 +1,7 @@
 package kernhesreceiver
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/kernhes/kernhes/internal/books"
@@ -67,7 +68,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 			p.steps.LaunchEnded(l)
 		}
 	case wire.EventNodeCreated:
-		p.names.NodeCreated(e.Node(), e.InLaunch(), p.ranges.Call(thread), p.nccl.Node(thread, e.Node(), e.InLaunch()))
+		p.names.NodeCreated(e.Node(), e.InLaunch(), e.NodeType(), p.ranges.Call(thread), p.nccl.Node(thread, e.Node(), e.InLaunch()))
 	case wire.EventNodeCloned:
 		p.names.NodeCloned(e.Node(), e.Clone())
 	case wire.EventGraphForgotten:
@@ -187,20 +188,33 @@ func (p *process) kernels(f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	for len(records) > 0 {
-		run := p.names.Run(records)
-		if p.fits(run.Device) {
-			p.run(run, f.Number)
-		} else {
-			p.leave(run)
-		}
-		records = records[len(run.Records):]
+	p.shim.kernels.heard += uint64(len(records))
+	p.takeKernels(records, f.Number, p.present())
+	if len(p.names.Early) > 0 {
+		p.early = append(p.early, early{frame: f.Number, kernels: p.names.Early})
+		p.names.Early = nil
 	}
 	return nil
 }
 
+// takeKernels takes kernel records that a frame brought.
+func (p *process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock) {
+	for len(records) > 0 {
+		run := p.names.Run(records)
+		records = records[len(run.Records):]
+		if run.Records = p.names.PutOff(run.Records, c); len(run.Records) == 0 {
+			continue
+		}
+		if p.fits(run.Device) {
+			p.run(run, frame, c)
+		} else {
+			p.leave(run, c)
+		}
+	}
+}
+
 // run takes the records of one launch on one device.
-func (p *process) run(r cupti.Run, frame uint64) {
+func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	d := p.device(r.Device)
 	l := r.Launch
 	if l != nil {
@@ -212,10 +226,9 @@ func (p *process) run(r cupti.Run, frame uint64) {
 	if to != nil {
 		from, called, comm = len(to.Spans), to.Called, to.Comm
 	}
-	o := p.names.Take(r, p.clock(), to)
+	o := p.names.Take(r, c, to)
 
 	d.kernels += uint64(len(r.Records))
-	p.shim.kernels.heard += uint64(len(r.Records))
 	settled := loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
 	for i, n := range o.Invalid {
 		if n > 0 {
@@ -244,7 +257,7 @@ func (p *process) run(r cupti.Run, frame uint64) {
 			settled.Late += late
 		}
 	} else if p.set.archive && o.Late == len(r.Records) {
-		p.packLate(d, r, frame)
+		p.packLate(d, r, frame, c)
 	}
 	d.sum.add(settled)
 	if !again {
@@ -256,14 +269,13 @@ func (p *process) run(r cupti.Run, frame uint64) {
 }
 
 // leave takes records of one launch on a device too many. They count for their launch, which need not be waited for.
-func (p *process) leave(r cupti.Run) {
+func (p *process) leave(r cupti.Run, c cupti.Clock) {
 	n := uint64(len(r.Records))
-	p.shim.kernels.heard += n
 	p.beyond.kernels += n
 	if r.Launch != nil || !p.settledBefore(r.Records[0].Correlation()) {
 		p.dropped[books.SessionLimit] += n
 	}
-	if o := p.names.Take(r, p.clock(), nil); o.Ended {
+	if o := p.names.Take(r, c, nil); o.Ended {
 		p.launchEnded(r.Launch)
 	}
 }
@@ -294,6 +306,26 @@ func (p *process) clock() uint64 {
 	return p.now
 }
 
+// present is the clock to judge the records of a frame by.
+func (p *process) present() cupti.Clock { return cupti.Clock{Now: p.clock()} }
+
+// An early is records of a frame that end after the clock that there was: the clock of a flush will tell.
+type early struct {
+	frame   uint64
+	kernels []wire.Kernel
+	copies  []wire.Copy
+}
+
+// takeEarly takes the records that were put off, by the clock of a flush that followed them, unix ns.
+func (p *process) takeEarly(now uint64) {
+	c := cupti.Clock{Now: now, Flushed: true}
+	for _, e := range p.early {
+		p.takeKernels(e.kernels, e.frame, c)
+		p.takeCopies(e.copies, e.frame, c)
+	}
+	p.early = nil
+}
+
 // settledBefore reports whether a record whose launch is not known was launched before the snapshot:
 // then an earlier collector had its launch and settled it. Correlation ids ascend modulo 2^32.
 func (p *process) settledBefore(correlation uint32) bool {
@@ -317,16 +349,37 @@ func (p *process) copies(f wire.Frame) error {
 	if err != nil {
 		return err
 	}
+	p.shim.copies.heard += uint64(len(records))
+	c := p.present()
+	isEarly := func(r wire.Copy) bool { return cupti.IsEarly(&r, c) }
+	if slices.ContainsFunc(records, isEarly) {
+		e := early{frame: f.Number}
+		var rest []wire.Copy
+		for _, r := range records {
+			if isEarly(r) {
+				e.copies = append(e.copies, r)
+			} else {
+				rest = append(rest, r)
+			}
+		}
+		p.early = append(p.early, e)
+		records = rest
+	}
+	p.takeCopies(records, f.Number, c)
+	return nil
+}
+
+// takeCopies takes copy and memset records that a frame brought.
+func (p *process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Clock) {
 	for i := range records {
 		c := &records[i]
-		p.shim.copies.heard++
 		if p.fits(c.Device()) {
-			p.copy(c, f.Number)
+			p.copy(c, frame, clock)
 		} else {
 			p.beyond.copies++
 			p.dropped[books.SessionLimit]++
 		}
-		if l := p.names.Copy(c); l != nil {
+		if l := p.names.Copy(c, clock); l != nil {
 			p.launchEnded(l)
 		}
 	}
@@ -334,14 +387,13 @@ func (p *process) copies(f wire.Frame) error {
 		for n = 1; n < len(records) && records[n].Device() == records[0].Device(); n++ {
 		}
 		if p.fits(records[0].Device()) {
-			p.packCopies(p.device(records[0].Device()), records[:n], f.Number)
+			p.packCopies(p.device(records[0].Device()), records[:n], frame, clock)
 		}
 	}
-	return nil
 }
 
 // copy takes a copy on its device.
-func (p *process) copy(c *wire.Copy, frame uint64) {
+func (p *process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	d := p.device(c.Device())
 	d.copies[copyName(c)]++
 	p.note(frame, loose{Copies: 1})
@@ -349,7 +401,7 @@ func (p *process) copy(c *wire.Copy, frame uint64) {
 		d.copying = &cupti.Columns{}
 	}
 	from := len(d.copying.Spans)
-	if why, bad := d.copying.Copy(c, p.clock()); bad {
+	if why, bad := p.names.CopyTo(d.copying, c, clock); bad {
 		d.badCopies[invalidReasons[why]]++
 	}
 	d.account.Add(0, d.copying, from)

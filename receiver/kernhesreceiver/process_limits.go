@@ -63,6 +63,9 @@ const entryBytes = 48
 func (p *process) bytes() int {
 	const kernel = 24 // a span and a ref
 	n := p.steps.Bytes() + entryBytes*len(p.ledger)
+	for _, e := range p.early {
+		n += 64 * (len(e.kernels) + len(e.copies))
+	}
 	for _, d := range p.devices {
 		for _, s := range d.closed {
 			n += s.Bytes()
@@ -110,7 +113,8 @@ func (p *process) latest() (end uint64) {
 // relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
 // are incomplete, and time up to a moment, unix ns, is unknown where it was idle.
 func (p *process) relieve(until uint64) {
-	p.names.End(p.overLimit)
+	p.takeEarly(p.clock())
+	p.names.End(false, p.overLimit)
 	closed := p.steps.CloseAll(step.TooLarge, step.TooLarge)
 	for _, s := range closed {
 		p.ranges.Close(s.ID)

@@ -225,7 +225,9 @@ func TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing(t *testing.T) {
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 1<<15, r.kernels)
-	require.EqualValues(t, 1<<15, r.launches.Unfulfilled)
+	require.EqualValues(t, 1, r.became.Invalid, "the first starts before each launch with its id")
+	require.EqualValues(t, 1<<15-1, r.became.Duplicate)
+	require.EqualValues(t, 1<<15-1, r.launches.Unfulfilled)
 }
 
 func TestAFrameThatIsNeitherNumberedNorPinnedIsBad(t *testing.T) {

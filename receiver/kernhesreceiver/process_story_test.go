@@ -175,24 +175,90 @@ func TestRecordsThatComeTwice(t *testing.T) {
 	require.EqualValues(t, 40_000, r.computeNS)
 }
 
-func TestAGraphWhoseCaptureWasNotSeenIsWhatCameUntilTheWatermarkPassed(t *testing.T) {
+// uncounted plays a replay of a graph whose capture was not seen: two kernels, and after two seconds a third, which waited for
+// another rank for three. between is what else happens meanwhile.
+func uncounted(t *testing.T, between func(s *script)) *script {
 	s := newScript(t)
-	for i := range uint64(2) {
-		at := i * 1000
-		s.push(at, "step:decode tokens=1")
-		s.graphLaunch(at+1, uint32(1+i))
-		s.pop(at + 2)
-		s.ranNode(uint32(1+i), 9<<32, at+10, at+20)
-		s.ranNode(uint32(1+i), 9<<32|1, at+20, at+30)
+	s.oneStep(0, 1)
+	s.push(1000, "step:decode tokens=1")
+	s.graphLaunch(1001, 2)
+	s.pop(1002)
+	s.ranNode(2, 9<<32, 1010, 1020)
+	s.ranNode(2, 9<<32|1, 1020, 1030)
+	between(s)
+	s.ranNode(2, 9<<32|2, 1030, 3*second)
+	return s
+}
+
+func TestSilenceIsNotTheEndOfAReplay(t *testing.T) {
+	for name, between := range map[string]func(*script){
+		"nothing happens": func(*script) {},
+		"a later launch on another stream ends": func(s *script) {
+			s.launch(1100, 3)
+			s.ranOn(13, 3, 1110, second/2)
+		},
+		"a later launch on its stream waits": func(s *script) { s.launch(1100, 3) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := uncounted(t, func(s *script) {
+				between(s)
+				for at := uint64(1); at < 6; at++ {
+					s.flushed(at * second / 2)
+					require.EqualValues(t, 1, s.report().complete)
+					require.LessOrEqual(t, s.report().idleNS+s.report().unknownNS, uint64(980_000), "nothing after the second step began")
+				}
+			})
+			if name == "a later launch on its stream waits" {
+				s.ran(3, 3*second+10, 3*second+20)
+			}
+			s.oneStep(4*second, 4) // on its stream
+			s.flushed(5 * second)
+			r := s.report()
+			require.EqualValues(t, 3, r.complete)
+			require.EqualValues(t, (3*second-1010)*1000, s.lines[1].ComputeNS)
+			require.EqualValues(t, 1, r.launches.Unchecked)
+			require.Empty(t, r.incomplete)
+			require.Zero(t, r.unknownNS)
+		})
 	}
-	s.flushed(5000)
-	require.EqualValues(t, 1, s.report().complete, "the second may have more to come")
-	s.flushed(2 * second)
-	r := s.report()
-	require.EqualValues(t, 2, r.complete)
-	require.EqualValues(t, 4, r.became.InSteps)
-	require.Zero(t, r.launches.Unfulfilled)
-	require.EqualValues(t, 2, r.launches.Unchecked)
+}
+
+func TestAReplayThatNothingShowsToHaveEndedIsIncomplete(t *testing.T) {
+	for name, end := range map[string]func(s *script){
+		"bye":     func(s *script) { s.bye() },
+		"timeout": func(s *script) { s.flushed(62 * second) },
+		"a kernel of a timeout later": func(s *script) {
+			s.launch(12*second, 5)
+			s.ranOn(13, 5, 12*second+10, 12*second+20)
+			s.flushed(13 * second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := uncounted(t, func(*script) {})
+			s.flushed(4 * second)
+			require.EqualValues(t, 1, s.report().complete)
+			end(s)
+			r := s.report()
+			require.EqualValues(t, 1, r.complete)
+			require.Equal(t, map[string]uint64{"end_unknown": 1}, r.incomplete)
+			require.EqualValues(t, 1, r.launches.Unfulfilled)
+			require.Zero(t, r.missing, "no record is missing for sure")
+			require.LessOrEqual(t, r.idleNS, uint64(980_000), "between the steps at most")
+			require.EqualValues(t, s.number, s.p.acknowledgeable())
+		})
+	}
+	s := uncounted(t, func(*script) {})
+	s.end(true)
+	require.Equal(t, map[string]uint64{"engine_gone": 1}, s.report().incomplete)
+}
+
+func TestACopyOnItsStreamShowsThatAReplayHasEnded(t *testing.T) {
+	s := uncounted(t, func(*script) {})
+	s.copyOn(7, 3, 3*second+10, 3*second+20)
+	s.flushed(4 * second)
+	require.EqualValues(t, 2, s.report().complete)
+	s.bye()
+	require.Empty(t, s.report().incomplete)
 }
 
 func TestAReplayThatLacksANodeIsIncomplete(t *testing.T) {
@@ -475,7 +541,7 @@ func TestWhatHoldsBackAnAcknowledgementIsSaid(t *testing.T) {
 	s.launch(41, 2)
 	s.pop(42)
 	s.ran(2, 50, second)
-	s.flushed(second / 2)
+	s.frame(wire.KindFlushed, append(u64(us(second), us(second/2), us(second)), u32(1, 0)...)) // the flush took half a second
 	holds(3, "a step that is not final")
 	s.flushed(2 * second)
 	holds(9, "")

@@ -21,6 +21,7 @@ func (p *process) flushed(body []byte) error {
 	if f.Now < p.now && p.now-f.Now > cupti.Slack && f.Monotonic > p.monotonic {
 		p.lost(p.now) // the clock was set back: what ran meanwhile cannot be placed
 	}
+	p.takeEarly(max(p.now, f.Now))
 	p.now, p.monotonic, p.readable = f.Now, f.Monotonic, f.Readable
 	p.hear(p.set.said.now())
 	if f.Flushed == 0 {
@@ -188,6 +189,9 @@ func (p *process) line(d *deviceState, s *step.Step) stepLine {
 	}
 }
 
+// unheard is how long after the last that was heard of it an engine may have run, in ns, if it ends without a flush.
+const unheard = 3600e9
+
 // end closes what is open: the engine said BYE, or is gone.
 func (p *process) end(gone bool) {
 	if p.over {
@@ -198,9 +202,12 @@ func (p *process) end(gone bool) {
 	if gone {
 		waiting, open = step.EngineGone, step.EngineGone
 	}
+	p.takeEarly(p.clock() + unheard)
 	var lost uint64
-	p.names.End(func(l *cupti.Launch) {
-		if l.Expired() {
+	uncertain := false
+	p.names.End(!gone, func(l *cupti.Launch) {
+		uncertain = uncertain || l.Uncertain()
+		if l.Expired() && (gone || !l.Uncertain()) {
 			lost += uint64(l.Missing())
 		} else {
 			p.steps.LaunchEnded(l)
@@ -213,7 +220,7 @@ func (p *process) end(gone bool) {
 	if n := p.shim.kernels.missing + p.shim.copies.missing; n > 0 {
 		p.dropped[books.Wire] += n
 	}
-	if lost > 0 || p.loss {
+	if lost > 0 || uncertain || p.loss {
 		p.lost(span.Limit)
 	}
 	p.watermark = span.Limit

@@ -97,6 +97,23 @@ func (s *script) clone(at uint64, from, to uint64) {
 	s.event(wire.EventNodeCloned, 1, at, u64(from, to), "")
 }
 
+// ranOn sends a kernel of a stream.
+func (s *script) ranOn(stream, c uint32, start, end uint64) {
+	b := make([]byte, 64)
+	copy(b, u64(us(start), us(end)))
+	copy(b[24:], u32(c, 0, stream))
+	s.frame(wire.KindKernels, b)
+}
+
+// copyOn sends a copy of a stream.
+func (s *script) copyOn(stream, c uint32, start, end uint64) {
+	b := make([]byte, 64)
+	copy(b, u64(us(start), us(end)))
+	copy(b[32:], u32(c, stream))
+	b[42] = wire.CopyMemcpy
+	s.frame(wire.KindCopies, b)
+}
+
 func (s *script) kernel(c uint32, node, start, end uint64) { s.record(c, 0, node, start, end) }
 
 // named sends a kernel with a name.

@@ -7,10 +7,6 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
 
-// Slack is how much earlier than its launch a kernel may seem to start, in ns: GPU and host clocks
-// agree to some 20 µs.
-const Slack = 100_000
-
 // Limits bound a Joiner.
 type Limits struct {
 	Names    int // strings, of averageName bytes on average
@@ -27,26 +23,11 @@ var DefaultLimits = Limits{Names: 65_536, Graphs: 1 << 16, Nodes: 1 << 21, Launc
 // and few of a session's names are such.
 const averageName = 256
 
-// An Invalid is why a record's timestamps cannot be believed.
-type Invalid uint8
-
-// Reasons of invalid timestamps.
-const (
-	Zero Invalid = iota
-	Backward
-	TooLong
-	Future
-	invalids
-)
-
-// hour is the longest kernel, and the furthest future, that is believed, in ns.
-const hour = 3600e9
-
 // Counts of launches since the session began.
 type Counts struct {
 	Launches, Captured uint64
 	Unfulfilled        uint64 // given up without all their records
-	Unchecked          uint64 // replays of graphs of which nobody can say how many kernels they give
+	Unchecked          uint64 // replays of graphs whose kernel count is unknown
 }
 
 // Refused counts what did not fit the limits.
@@ -60,6 +41,9 @@ type Refused struct {
 type Joiner struct {
 	Counts  Counts
 	Refused Refused
+
+	// Early are records that PutOff kept. They are to be given to Run and Take again once a flush has told the time.
+	Early []wire.Kernel
 
 	classify func(name string) (class span.Class, fused, ruled bool)
 	class    func(call, id uint32, name *Name) span.Class
@@ -84,8 +68,11 @@ type Joiner struct {
 	waiting    int
 	spare      []*Launch
 	marks      int    // words of the bit sets of all launches, spare ones too
-	newest     uint64 // latest launch time of which records came, unix ns
 	started    uint64 // latest start of a record that came, unix ns
+
+	history    history
+	lanes      map[uint64]*lane // by device and stream
+	recentLane *lane
 }
 
 // New returns a Joiner that classes kernel names by classify. What a kernel with a name, by its string id, counts as in
@@ -93,7 +80,7 @@ type Joiner struct {
 func New(limits Limits, classify func(name string) (class span.Class, fused, ruled bool), class func(call, id uint32, name *Name) span.Class) *Joiner {
 	return &Joiner{
 		classify: classify, class: class, rules: 1, classes: 1, limits: limits,
-		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{},
+		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{}, lanes: map[uint64]*lane{},
 	}
 }
 
@@ -110,10 +97,22 @@ func (j *Joiner) Run(records []wire.Kernel) Run {
 	first := &records[0]
 	correlation, device := first.Correlation(), first.Device()
 	head := j.launches[correlation]
-	l := head
-	// A record belongs to the latest use of its correlation id that was launched before it started.
-	for start := first.Start(); l != nil && (l.state == captured || start != 0 && start+Slack < l.Time); {
-		l = l.older
+	// A record belongs to the latest use of its correlation id that was launched before it started. If it started before
+	// all of them, its time is wrong, and it belongs to the latest.
+	var l, latest *Launch
+	for at, start := head, first.Start(); at != nil && l == nil; at = at.older {
+		if at.state == captured {
+			continue
+		}
+		if latest == nil {
+			latest = at
+		}
+		if start == 0 || start+Slack >= at.Time {
+			l = at
+		}
+	}
+	if l == nil {
+		l = latest
 	}
 	n := 1
 	if l != nil && head.older == nil {
@@ -143,212 +142,6 @@ type Columns struct {
 	Unordered bool
 }
 
-// An Outcome says what became of the records of a run.
-type Outcome struct {
-	Taken     int
-	Late      int // of a launch that was given up before
-	Duplicate int
-	Invalid   [invalids]int
-	Static    wire.Static // of the last one taken
-	Name      *Name       // of the last one taken
-	Ended     bool        // the launch has all its records now
-}
-
-// Bad is how many records had invalid timestamps.
-func (o *Outcome) Bad() (n int) {
-	for _, k := range o.Invalid {
-		n += k
-	}
-	return n
-}
-
-// Take joins a run and appends what is sound to columns; nil columns say that its step is over, so
-// that what still comes is late. now is the host's time, unix ns.
-func (j *Joiner) Take(r Run, now uint64, to *Columns) (o Outcome) {
-	switch l := r.Launch; {
-	case l == nil:
-		j.takeEach(r, now, to, &o)
-	case l.state == expired:
-		o.Late = len(r.Records)
-	case l.Graph && r.Records[0].Node() != 0:
-		j.takeReplay(r, now, to, &o)
-	case l.Graph:
-		l.got += len(r.Records)
-		j.takeEach(r, now, to, &o)
-	case l.state == done:
-		o.Duplicate = len(r.Records)
-	default:
-		l.got++
-		o.Duplicate = len(r.Records) - 1
-		r.Records = r.Records[:1]
-		j.takeEach(r, now, to, &o)
-		if l.Label != 0 && to != nil {
-			to.Called += o.Taken
-		}
-	}
-	if l := r.Launch; l != nil && l.state == open {
-		j.newest = max(j.newest, l.Time)
-		if l.complete() {
-			j.end(l, done)
-			o.Ended = true
-		}
-	}
-	return o
-}
-
-// takeEach appends records that stand for themselves.
-func (j *Joiner) takeEach(r Run, now uint64, to *Columns, o *Outcome) {
-	ref := uint64(r.Ordinal) << 32
-	call := uint32(0)
-	if r.Launch != nil {
-		call = r.Launch.Label
-	}
-	for i := range r.Records {
-		k := &r.Records[i]
-		start, end := k.Start(), k.End()
-		if !sound(start, end, now) {
-			o.Invalid[fault(start, end)]++
-			continue
-		}
-		if to == nil {
-			o.Late++
-			continue
-		}
-		o.Taken++
-		o.Static = k.Static()
-		o.Name = j.Kernel(k.Name())
-		to.Add(span.Make(start, end, j.class(call, k.Name(), o.Name)), ref)
-		j.saw(start, end, r.Launch)
-	}
-}
-
-// takeReplay appends records of a graph's nodes. It is the loop that nearly all records go through.
-func (j *Joiner) takeReplay(r Run, now uint64, to *Columns, o *Outcome) {
-	l := r.Launch
-	ref := uint64(r.Ordinal) << 32
-	var g *Graph
-	for i := range r.Records {
-		k := &r.Records[i]
-		node := k.Node()
-		if g == nil || uint32(node>>32) != g.ID {
-			if g = j.replayed(l, uint32(node>>32)); g == nil {
-				o.Duplicate++ // beyond the limits there is nothing to tell it by
-				continue
-			}
-		}
-		p, ok := g.position(uint32(node))
-		if !ok || !g.Nodes[p].kernel {
-			if p, ok = j.unforeseen(g, uint32(node)); !ok {
-				p = len(g.Nodes) + l.got
-			}
-		}
-		if g == l.graph && !j.mark(l, p) {
-			o.Duplicate++
-			continue
-		}
-		l.got++
-		start, end := k.Start(), k.End()
-		if !sound(start, end, now) {
-			o.Invalid[fault(start, end)]++
-			continue
-		}
-		if to == nil {
-			o.Late++
-			continue
-		}
-		o.Taken++
-		class := span.Compute
-		if p < len(g.Nodes) {
-			n := &g.Nodes[p]
-			if s := k.Static(); s != n.Static {
-				n.Static = s
-				n.Class = j.class(n.Label, k.Name(), j.Kernel(k.Name()))
-				g.Version++
-			}
-			class = n.Class
-			if n.Label != 0 {
-				to.Called++
-			}
-		}
-		to.Add(span.Make(start, end, class), ref|uint64(uint32(p)))
-		j.started = max(j.started, start)
-		l.last = max(l.last, end)
-	}
-}
-
-// replayed returns the graph that a record names, and makes it the one that its launch replays.
-func (j *Joiner) replayed(l *Launch, id uint32) *Graph {
-	g := j.graphs[id]
-	if g == nil {
-		g = j.graph(id, true)
-	}
-	if g.classes != j.classes {
-		j.reclass(g)
-	}
-	if l.graph == nil {
-		l.graph = g
-	} else if l.graph != g {
-		l.graph.guessed = true // nodes of child graphs: the count says nothing
-	}
-	return g
-}
-
-// unforeseen takes a kernel of a node that was not captured in a launch call, or not seen at all.
-func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
-	g.guessed = true
-	p, ok := g.position(low)
-	if !ok {
-		if j.nodes >= j.limits.Nodes {
-			j.Refused.Nodes++
-			return 0, false
-		}
-		j.nodes++
-		g.add(low)
-		p = len(g.Nodes) - 1
-	}
-	g.set(&g.Nodes[p], g.Nodes[p].Label, g.Nodes[p].Comm, true)
-	return p, true
-}
-
-// Copy takes a copy record that belongs to a graph launch, which may be all that tells which graph; each later replay of
-// that must have one of its node. It returns the launch if that has ended thereby.
-func (j *Joiner) Copy(c *wire.Copy) *Launch {
-	l := j.launches[c.Correlation()]
-	if l == nil || !l.Graph || l.state != open && l.state != done || c.Node() == 0 {
-		return nil
-	}
-	if l.graph == nil {
-		l.graph = j.graphs[uint32(c.Node()>>32)]
-	}
-	if g := l.graph; g != nil && g.ID == uint32(c.Node()>>32) {
-		if p, ok := g.position(uint32(c.Node())); ok && !g.Nodes[p].kernel && j.mark(l, p) {
-			l.moved++
-			if n := &g.Nodes[p]; !n.copy {
-				n.copy = true
-				g.copies++
-			}
-		}
-	}
-	if l.state != open || !l.complete() {
-		return nil
-	}
-	j.end(l, done)
-	return l
-}
-
-// Copy appends the time of a copy, or says why it cannot be believed. now is the host's time, unix ns.
-func (c *Columns) Copy(r *wire.Copy, now uint64) (why Invalid, bad bool) {
-	start, end := r.Start(), r.End()
-	if !sound(start, end, now) {
-		return fault(start, end), true
-	}
-	c.Add(span.Make(start, end, span.Copy), 0)
-	return 0, false
-}
-
-// Sound reports whether a copy's times can be believed.
-func Sound(r *wire.Copy, now uint64) bool { return sound(r.Start(), r.End(), now) }
-
 // Add appends a span with its ref.
 func (c *Columns) Add(s span.Span, ref uint64) {
 	if n := len(c.Refs); n > 0 && ref < c.Refs[n-1] {
@@ -360,29 +153,4 @@ func (c *Columns) Add(s span.Span, ref uint64) {
 	if s.Class() == span.Comm {
 		c.Comm++
 	}
-}
-
-func (j *Joiner) saw(start, end uint64, l *Launch) {
-	j.started = max(j.started, start)
-	if l != nil {
-		l.last = max(l.last, end)
-	}
-}
-
-// sound reports whether a record's times can be believed.
-func sound(start, end, now uint64) bool {
-	return start != 0 && end >= start && end-start <= hour && start <= now+hour && end < span.Limit
-}
-
-// fault says why times that are not sound cannot be believed.
-func fault(start, end uint64) Invalid {
-	switch {
-	case start == 0 || end == 0:
-		return Zero
-	case end < start:
-		return Backward
-	case end-start > hour:
-		return TooLong
-	}
-	return Future
 }

@@ -12,8 +12,35 @@ type Node struct {
 	Static wire.Static // of its last kernel
 	Class  span.Class
 	low    uint32 // of its id
-	kernel bool   // made inside a launch call, so each replay gives one kernel
-	copy   bool   // a replay gave a copy or memset, so each does
+	kind   kind
+}
+
+// A kind is what is known of a node's records.
+type kind uint8
+
+const (
+	unknown  kind = iota // no replay gave a record of it so far
+	launched             // made inside a launch call: each replay gives one kernel
+	built                // a replay gave a kernel, though no launch call made the node
+	copied               // a replay gave a copy or memset, so each does
+	silent               // CUPTI says that it is of a type that gives no record
+	gone                 // forgotten
+	kinds
+)
+
+// gives reports whether the node gives kernels.
+func (n *Node) gives() bool { return n.kind == launched || n.kind == built }
+
+// kindOf is the kind of a new node. CUPTI gives the CUgraphNodeType of some nodes, and 0 otherwise.
+func kindOf(inLaunch bool, nodeType uint32) kind {
+	const host, empty, waitEvent, batchMemOp = 3, 5, 6, 12 // and between the last two: events, semaphores, memory
+	switch {
+	case inLaunch:
+		return launched
+	case nodeType == host, nodeType == empty, nodeType >= waitEvent && nodeType <= batchMemOp:
+		return silent
+	}
+	return unknown
 }
 
 // Low is the low half of the node's id, which is its index in its graph.
@@ -28,15 +55,28 @@ type Graph struct {
 	Version uint32 // changes when a node's label or static does
 
 	index     map[uint32]uint32 // low id → position, of nodes whose position is another
-	kernels   int               // nodes that give a kernel
-	copies    int               // nodes that give a copy or memset, as far as a replay has shown
-	guessed   bool              // kernels came from nodes not captured in a launch: the count says nothing
+	count     [kinds]int        // nodes by kind
+	partial   bool              // records came of nodes that nobody saw being made, or of a child graph
+	proven    bool              // a replay was seen to its end, so nodes that are unknown gave nothing in it
+	changes   uint32            // of its nodes
 	forgotten bool
 	classes   uint32 // the Joiner's when its nodes were classed
 }
 
-// Kernels is how many kernels a replay gives.
-func (g *Graph) Kernels() int { return g.kernels }
+// Kernels is how many kernels a replay gives, as far as that is known.
+func (g *Graph) Kernels() int { return g.count[launched] + g.count[built] }
+
+// counted reports whether a replay that has a record of each kernel and copy is whole. It is if all nodes are known for
+// what they give. Nodes that a whole replay had no record of, events say, give nothing: but a node that gives a kernel
+// although no launch made it shows that there are others than stream capture makes, which may be switched on and off.
+func (g *Graph) counted() bool {
+	return !g.partial && len(g.Nodes) > 0 && (g.count[unknown] == 0 || g.proven && g.count[built] == 0)
+}
+
+// unchecked reports whether a kernel that is missing in a replay need not show.
+func (g *Graph) unchecked() bool {
+	return g.partial || len(g.Nodes) == 0 || g.count[unknown] > 0 && g.count[built] > 0
+}
 
 // Node is the node at a position, or nil.
 func (g *Graph) Node(position uint32) *Node {
@@ -75,22 +115,33 @@ func (g *Graph) add(low uint32) *Node {
 		g.index[low] = uint32(len(g.Nodes))
 	}
 	g.Nodes = append(g.Nodes, Node{low: low})
+	g.count[unknown]++
+	g.changed()
 	return &g.Nodes[len(g.Nodes)-1]
 }
 
-// set gives a node its label and what it communicates, and says whether it is a kernel.
-func (g *Graph) set(n *Node, label, comm uint32, kernel bool) {
-	if n.copy { // it may be another node now
-		n.copy = false
-		g.copies--
-	}
-	if n.kernel != kernel {
-		if n.kernel = kernel; kernel {
-			g.kernels++
-		} else {
-			g.kernels--
-		}
-	}
+// changed takes note that nodes are other ones: what replays showed of those that were unknown says nothing any more.
+func (g *Graph) changed() {
+	g.changes++
+	g.proven = false
+}
+
+// turn gives a node its kind.
+func (g *Graph) turn(n *Node, to kind) {
+	g.count[n.kind]--
+	g.count[to]++
+	n.kind = to
+}
+
+// set makes a node anew, with a label, what it communicates, and a kind.
+func (g *Graph) set(n *Node, label, comm uint32, to kind) {
+	g.turn(n, to)
+	g.changed()
+	g.describe(n, label, comm)
+}
+
+// describe gives a node its label and what it communicates.
+func (g *Graph) describe(n *Node, label, comm uint32) {
 	if n.Label != label {
 		n.Label = label
 		g.Version++
@@ -137,10 +188,10 @@ func (j *Joiner) node(id uint64) (*Graph, *Node) {
 	return g, g.add(uint32(id))
 }
 
-// NodeCreated takes a node made while the label was open on its thread, and what it communicates.
-func (j *Joiner) NodeCreated(id uint64, inLaunch bool, label, comm uint32) {
+// NodeCreated takes a node of a CUgraphNodeType made while the label was open on its thread, and what it communicates.
+func (j *Joiner) NodeCreated(id uint64, inLaunch bool, nodeType, label, comm uint32) {
 	if g, n := j.node(id); n != nil {
-		g.set(n, label, comm, inLaunch)
+		g.set(n, label, comm, kindOf(inLaunch, nodeType))
 	}
 }
 
@@ -152,7 +203,7 @@ func (j *Joiner) NodeCommunicates(id uint64, comm uint32) {
 	}
 	if p, ok := g.position(uint32(id)); ok {
 		n := &g.Nodes[p]
-		g.set(n, n.Label, comm, n.kernel)
+		g.describe(n, n.Label, comm)
 	}
 }
 
@@ -165,8 +216,11 @@ func (j *Joiner) NodeCloned(original, clone uint64) {
 			from = g.Nodes[p]
 		}
 	}
+	if from.kind != launched && from.kind != silent { // what a replay showed, it showed of another graph
+		from.kind = unknown
+	}
 	if g, n := j.node(clone); n != nil {
-		g.set(n, from.Label, from.Comm, from.kernel)
+		g.set(n, from.Label, from.Comm, from.kind)
 	}
 }
 
@@ -193,7 +247,7 @@ func (j *Joiner) GraphForgotten(id uint32) {
 func (j *Joiner) NodeForgotten(id uint64) {
 	if g := j.graphs[uint32(id>>32)]; g != nil && !g.forgotten {
 		if p, ok := g.position(uint32(id)); ok {
-			g.set(&g.Nodes[p], 0, 0, false)
+			g.set(&g.Nodes[p], 0, 0, gone)
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package cupti
 
+import "math"
+
 // How a launch stands.
 const (
 	open     = iota // records are still to come
@@ -19,12 +21,16 @@ type Launch struct {
 	Owner       uint64 // step that it was launched in; 0: none
 	Ordinal     uint32 // among the launches of its owner
 
-	state uint8
-	graph *Graph   // that it replays, known from its first record
-	seen  []uint64 // bit set of positions in graph whose record came
-	got   int      // kernel records that came
-	moved int      // copies and memsets that came
-	last  uint64   // latest end among them, unix ns
+	state     uint8
+	graph     *Graph   // that it replays, known from its first record
+	changes   uint32   // of graph, then
+	seen      []uint64 // bit set of positions in graph whose record came
+	got       int      // kernel records that came
+	strange   int      // of those, of nodes that no launch call made
+	moved     int      // copies and memsets that came
+	last      uint64   // latest end among them, unix ns
+	lanes     []*lane  // streams of a replay
+	unordered bool     // some of it ran on a stream that there was no lane for
 
 	queued bool    // among the open ones of its Joiner
 	older  *Launch // with the same correlation id, 2^32 API calls ago
@@ -41,24 +47,38 @@ func (l *Launch) Expected() (int, bool) {
 	if !l.Graph {
 		return 1, true
 	}
-	if l.graph == nil || l.graph.guessed || len(l.graph.Nodes) == 0 {
+	if l.graph == nil || !l.graph.counted() {
 		return 0, false
 	}
-	return l.graph.kernels, true
+	return l.graph.Kernels(), true
+}
+
+// Uncertain reports whether the launch was given up although no record of it is missing for sure: it is a replay, its
+// kernel count is unknown, and nothing showed its end.
+func (l *Launch) Uncertain() bool {
+	_, known := l.Expected()
+	return l.state == expired && !known && l.Missing() == 0
 }
 
 // Missing is how many records never came, as far as that is known: of a launch that gave none, one.
 func (l *Launch) Missing() int {
 	n, known := l.Expected()
-	if !known {
-		n = 1
+	if known && l.graph != nil {
+		return max(0, n-l.got) + max(0, l.graph.count[copied]-l.moved)
 	}
-	missing := max(0, n-l.got)
-	if known && l.Graph {
-		missing += max(0, l.graph.copies-l.moved)
+	if known || l.graph == nil {
+		return max(0, 1-l.got)
 	}
-	return missing
+	return max(l.lacks(), 1-l.got)
 }
+
+// lacks is how many records did not come that each replay gives.
+func (l *Launch) lacks() int {
+	return max(0, l.graph.count[launched]-(l.got-l.strange)) + max(0, l.graph.count[copied]-l.moved)
+}
+
+// replays takes note which graph the launch replays.
+func (l *Launch) replays(g *Graph) { l.graph, l.changes = g, g.changes }
 
 // Replays is the graph that the launch replays; nil before its first record.
 func (l *Launch) Replays() *Graph { return l.graph }
@@ -66,7 +86,22 @@ func (l *Launch) Replays() *Graph { return l.graph }
 // complete reports whether all records came, as far as that is known without waiting.
 func (l *Launch) complete() bool {
 	n, known := l.Expected()
-	return known && l.got >= n && (!l.Graph || l.moved >= l.graph.copies)
+	return known && l.got >= n && (!l.Graph || l.moved >= l.graph.count[copied])
+}
+
+// whole reports whether all records came, as far as a flush that began at t shows it. missing is as in followed. A replay
+// that is seen to its end shows what its graph gives, and so may complete others.
+func (l *Launch) whole(t uint64, missing *Launch) bool {
+	if l.complete() {
+		return true
+	}
+	if _, known := l.Expected(); known || l.got == 0 || l.graph != nil && l.lacks() > 0 || !l.followed(t, missing) {
+		return false
+	}
+	if g := l.graph; g != nil && !g.partial && l.changes == g.changes {
+		g.proven = true
+	}
+	return true
 }
 
 // mark notes that the record at a position of a launch came; false: it came before.
@@ -104,15 +139,16 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 		j.end(ended, expired)
 	}
 	n := j.fresh()
-	seen := n.seen
+	seen, lanes := n.seen, n.lanes
 	*n = l
-	n.seen, n.queued, n.older = seen, true, j.launches[l.Correlation]
+	n.seen, n.lanes, n.queued, n.older = seen, lanes, true, j.launches[l.Correlation]
 	n.cut()
 	j.launches[l.Correlation] = n
 	j.calls = j.calls.add(l.Correlation, l.Owner)
 	j.open = append(j.open, n)
 	j.waiting++
 	j.Counts.Launches++
+	j.history.note(l.Correlation, l.Time)
 	return ended
 }
 
@@ -156,7 +192,7 @@ func (j *Joiner) end(l *Launch, state uint8) {
 	if state == expired {
 		j.Counts.Unfulfilled++
 	}
-	if _, known := l.Expected(); !known && l.graph != nil {
+	if l.graph != nil && l.graph.unchecked() {
 		j.Counts.Unchecked++
 	}
 	j.recent = append(j.recent, l)
@@ -181,6 +217,8 @@ func (j *Joiner) forget() {
 	}
 	clear(l.seen)
 	l.seen = l.seen[:0]
+	clear(l.lanes)
+	l.lanes = l.lanes[:0]
 	l.graph = nil
 	j.spare = append(j.spare, l)
 }
@@ -254,31 +292,49 @@ func (j *Joiner) waitingLaunches(f func(*Launch)) {
 }
 
 // Flushed takes a completed flush that began at t, unix ns, and calls ended with each launch that
-// thereby ends. A launch whose number of kernels is not known ends when nothing more can be waiting
-// for it: a flush began after its last record ended, and a later launch has records or a second went
-// by. A launch without its records is given up timeout after it was made, once records of kernels
-// that started after that have come: while a kernel hangs, nothing comes, and nothing is lost. With
-// nothing to tell by, it is given up after six timeouts.
+// thereby ends. A replay whose kernel count is unknown ends when later work on its streams shows that:
+// silence does not, for a kernel may be waiting in it. A launch without its records is given up timeout
+// after it was made, once records of kernels that started after that have come: while a kernel hangs,
+// nothing comes, and nothing is lost. With nothing to tell by, it is given up after six timeouts.
 func (j *Joiner) Flushed(t, timeout uint64, ended func(*Launch)) {
+	missing := j.missing()
 	j.waitingLaunches(func(l *Launch) {
-		_, known := l.Expected()
+		over := t > l.Time+timeout && j.started > l.Time+timeout || t > l.Time+6*timeout
+		blocked := missing
+		if over {
+			blocked = nil // what holds its buffer back holds it no longer than a launch is waited for
+		}
 		switch {
-		case !known && l.got > 0 && t > l.last && (j.newest > l.Time || t > l.last+1e9):
+		case l.whole(t, blocked):
 			j.end(l, done)
-		case t > l.Time+timeout && j.started > l.Time+timeout, t > l.Time+6*timeout:
+		case over:
 			j.end(l, expired)
 		default:
 			return
 		}
 		ended(l)
 	})
+	for _, s := range j.lanes {
+		s.then = s.now
+	}
 	j.compact()
 }
 
-// End gives up every launch that waits, and calls ended with each.
-func (j *Joiner) End(ended func(*Launch)) {
+// missing is the oldest launch that lacks records for sure, or nil.
+func (j *Joiner) missing() *Launch {
+	for _, l := range j.open[j.openHead:] {
+		if _, known := l.Expected(); l.state == open && (known || l.got == 0) {
+			return l
+		}
+	}
+	return nil
+}
+
+// End gives up every launch that waits, and calls ended with each. whole says that all records came
+// that will ever come: later work on a replay's streams then shows that it ended.
+func (j *Joiner) End(whole bool, ended func(*Launch)) {
 	j.waitingLaunches(func(l *Launch) {
-		if _, known := l.Expected(); !known && l.got > 0 {
+		if whole && l.whole(math.MaxUint64, nil) {
 			j.end(l, done)
 		} else {
 			j.end(l, expired)

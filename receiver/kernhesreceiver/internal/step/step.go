@@ -20,6 +20,7 @@ import (
 // Why a step is incomplete, as metrics say it.
 const (
 	MissingRecords = "missing_records" // a launch was given up
+	EndUnknown     = "end_unknown"     // a replay whose kernel count is unknown was given up, and nothing showed its end
 	RangeOpen      = "range_open"      // no end of its range came
 	TooLarge       = "too_large"       // more kernels than a step may have
 	EngineGone     = "engine_gone"     // the engine ended without bye
@@ -194,7 +195,10 @@ func (a *Assembler) Launched(id ranges.ID, time uint64) (ordinal uint32, ok bool
 func (a *Assembler) LaunchEnded(l *cupti.Launch) {
 	if is := a.issues[l.Owner]; is != nil {
 		is.waiting--
-		if l.Expired() {
+		switch {
+		case l.Uncertain():
+			is.fail(EndUnknown)
+		case l.Expired():
 			is.fail(MissingRecords)
 		}
 	}
