@@ -72,14 +72,8 @@ type process struct {
 	lines   []stepLine
 	packing packing
 	early   []early // records that wait for the clock of a flush
-	ledger  []entry
+	ledger  ledger
 	counted loose // at the last acknowledgeable frame
-}
-
-// An entry of the ledger is what was settled without a step and rests on a frame; see note.
-type entry struct {
-	frame uint64
-	loose loose
 }
 
 // processSettings are what all processes of a receiver share.
@@ -311,17 +305,7 @@ func (p *process) renamed() {
 // note enters into the ledger what was settled without a step and rests on a frame. That is the frame of
 // a record's launch where it is known: a record that comes again after a restart, whose launch lies before the
 // snapshot, counts for nothing, so it must have been counted when that launch's frame was acknowledged.
-func (p *process) note(frame uint64, l loose) {
-	n := len(p.ledger)
-	for n > 0 && p.ledger[n-1].frame > frame {
-		n--
-	}
-	if n > 0 && p.ledger[n-1].frame == frame {
-		p.ledger[n-1].loose.add(l)
-	} else if l != (loose{}) {
-		p.ledger = slices.Insert(p.ledger, n, entry{frame, l})
-	}
-}
+func (p *process) note(frame uint64, l loose) { p.ledger.note(frame, l) }
 
 // acknowledgeable is the frame before the first on which something open rests.
 func (p *process) acknowledgeable() uint64 {
@@ -370,13 +354,7 @@ func (p *process) holds() (frame uint64, by string) {
 
 // loose counts what was settled without a step in the frames up to the acknowledgeable one.
 func (p *process) loose() loose {
-	frame := p.acknowledgeable()
-	n := 0
-	for n < len(p.ledger) && p.ledger[n].frame <= frame {
-		p.counted.add(p.ledger[n].loose)
-		n++
-	}
-	p.ledger = slices.Delete(p.ledger, 0, n)
+	p.ledger.take(p.acknowledgeable(), &p.counted)
 	return p.counted
 }
 

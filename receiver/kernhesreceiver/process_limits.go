@@ -55,14 +55,11 @@ func (p *process) fits(id uint16) bool {
 	return known
 }
 
-// entryBytes is what an entry of the ledger takes.
-const entryBytes = 48
-
 // bytes is about what the process takes here that grows until something is settled: steps that are not final, kernels
 // outside any that are not packed, those that device time still needs, and the ledger.
 func (p *process) bytes() int {
 	const kernel = 24 // a span and a ref
-	n := p.steps.Bytes() + entryBytes*len(p.ledger)
+	n := p.steps.Bytes() + p.ledger.bytes()
 	for _, e := range p.early {
 		n += 64 * (len(e.kernels) + len(e.copies))
 	}

@@ -129,7 +129,7 @@ func TestSettledRecordsAreForgotten(t *testing.T) {
 		_, _, err := session.acknowledge(nil)
 		require.NoError(t, err)
 	}
-	require.Empty(t, s.p.ledger)
+	require.Zero(t, s.p.ledger.bytes())
 }
 
 func TestOpenStepsAreGivenUpWhenTheyAreTooMany(t *testing.T) {

@@ -119,6 +119,7 @@ type Assembler struct {
 
 	issues map[ranges.ID]*issue
 	order  []*issue // in order of their ranges' push; closed ones are nil
+	closed int      // of those in order
 	number int64
 	off    bool           // nothing is traced now
 	device uint16         // of the last step that got its first kernel
@@ -279,7 +280,6 @@ func (a *Assembler) Finish(s *Step) {
 
 // Held is the first frame that an open step rests on; false if none is open.
 func (a *Assembler) Held() (frame uint64, ok bool) {
-	a.trim()
 	for _, is := range a.order {
 		if is != nil && (!ok || is.frame < frame) {
 			frame, ok = is.frame, true
@@ -288,10 +288,11 @@ func (a *Assembler) Held() (frame uint64, ok bool) {
 	return frame, ok
 }
 
-// trim lets go of closed issues at the front.
+// trim lets go of closed issues once they are half of all: a step that never ends keeps none of those after it.
 func (a *Assembler) trim() {
-	for len(a.order) > 0 && a.order[0] == nil {
-		a.order = a.order[1:]
+	if 2*a.closed >= len(a.order) {
+		a.order = slices.DeleteFunc(a.order, func(is *issue) bool { return is == nil })
+		a.closed = 0
 	}
 }
 
@@ -403,7 +404,7 @@ func (a *Assembler) CloseAll(waiting, open string) (closed []*Step) {
 		}
 		closed = a.close(closed, i)
 	}
-	a.order = nil
+	a.order, a.closed = nil, 0
 	return closed
 }
 
@@ -417,6 +418,7 @@ func (is *issue) fail(reason string) {
 func (a *Assembler) close(closed []*Step, i int) []*Step {
 	is := a.order[i]
 	a.order[i] = nil
+	a.closed++
 	delete(a.issues, is.id)
 	if len(is.devices) == 0 {
 		is.on(a.device) // the likeliest: no record says

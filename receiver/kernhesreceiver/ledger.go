@@ -1,0 +1,66 @@
+package kernhesreceiver
+
+import "container/heap"
+
+// A ledger holds what was settled without a step, by the frame that it rests on, until that frame may be acknowledged. Frames
+// come in any order: a buffer may hold the kernels of launches in reverse.
+type ledger struct {
+	entries map[uint64]*entry
+	frames  frameHeap // those of the entries
+	latest  *entry    // that was added to last
+}
+
+// An entry is what rests on one frame.
+type entry struct {
+	frame uint64
+	loose loose
+}
+
+// entryBytes is about what an entry takes.
+const entryBytes = 96
+
+// note enters what was settled.
+func (l *ledger) note(frame uint64, settled loose) {
+	if settled == (loose{}) {
+		return
+	}
+	if l.latest == nil || l.latest.frame != frame {
+		e := l.entries[frame]
+		if e == nil {
+			if l.entries == nil {
+				l.entries = map[uint64]*entry{}
+			}
+			e = &entry{frame: frame}
+			l.entries[frame] = e
+			heap.Push(&l.frames, frame)
+		}
+		l.latest = e
+	}
+	l.latest.loose.add(settled)
+}
+
+// take adds what rests on frames up to one to sum, and forgets it.
+func (l *ledger) take(upTo uint64, sum *loose) {
+	for len(l.frames) > 0 && l.frames[0] <= upTo {
+		frame := heap.Pop(&l.frames).(uint64)
+		sum.add(l.entries[frame].loose)
+		delete(l.entries, frame)
+		l.latest = nil
+	}
+}
+
+// bytes is about what the ledger takes.
+func (l *ledger) bytes() int { return entryBytes * len(l.entries) }
+
+// A frameHeap has the lowest frame first.
+type frameHeap []uint64
+
+func (h frameHeap) Len() int           { return len(h) }
+func (h frameHeap) Less(i, k int) bool { return h[i] < h[k] }
+func (h frameHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+func (h *frameHeap) Push(x any)        { *h = append(*h, x.(uint64)) }
+func (h *frameHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
