@@ -46,4 +46,3 @@ func (h *history) earliest(correlation uint32) uint64 {
 	}
 	return max(h.at(later-1).time, preempted) - preempted
 }
-

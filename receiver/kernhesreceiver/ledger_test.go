@@ -1,0 +1,34 @@
+package kernhesreceiver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A buffer may hold the kernels of launches in reverse: 262,144 of them in one frame, each resting on the frame of its own launch.
+// Whatever their order, each is counted once its frame may be acknowledged, and no sooner.
+func TestTheLedgerTakesFramesInAnyOrder(t *testing.T) {
+	const n = 1 << 18
+	var l ledger
+	for frame := uint64(n); frame > 0; frame-- {
+		l.note(frame, loose{Outside: 1})
+		l.note(frame, loose{Late: 2})
+	}
+	l.note(7, loose{Outside: 10})
+	l.note(8, loose{}) // nothing
+	require.Len(t, l.entries, n)
+	var sum loose
+	l.take(6, &sum)
+	require.Equal(t, loose{Outside: 6, Late: 12}, sum)
+	l.take(6, &sum)
+	require.Equal(t, loose{Outside: 6, Late: 12}, sum)
+	l.take(7, &sum)
+	require.Equal(t, loose{Outside: 17, Late: 14}, sum)
+	l.note(3, loose{Copies: 1}) // of a frame that was acknowledged: it is the first to be counted
+	l.take(3, &sum)
+	require.Equal(t, loose{Outside: 17, Late: 14, Copies: 1}, sum)
+	l.take(n, &sum)
+	require.Equal(t, loose{Outside: n + 10, Late: 2 * n, Copies: 1}, sum)
+	require.Zero(t, l.bytes())
+}
