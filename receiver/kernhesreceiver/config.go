@@ -157,7 +157,12 @@ type PatternConfig struct {
 	// Domain is the NVTX domain's name. Default: "", the default domain.
 	Domain string `mapstructure:"domain"`
 
-	// Match is a regular expression with the named group program, and any of seq, rank, seqs, tokens, kv, group.
+	// Preset stands for the patterns of an engine: kernhes (step:PROGRAM k=v,…), sglang, tensorrt-llm or vllm. It goes alone.
+	// Default: "".
+	Preset string `mapstructure:"preset"`
+
+	// Match is a regular expression with the named group program, and any of seq, rank, seqs, tokens, kv, group. Of several
+	// groups seqs, tokens or kv their sum counts.
 	Match string `mapstructure:"match"`
 
 	// Program names the steps that match, for an expression without that group. Default: "".
@@ -337,8 +342,17 @@ func (c *TracesConfig) check(fault func(format string, args ...any)) {
 
 // check compiles the expression and knows its groups.
 func (p *PatternConfig) check() error {
+	if p.Preset != "" {
+		if p.Match != "" || p.Domain != "" || p.Program != "" {
+			return errors.New("a preset goes alone")
+		}
+		if _, ok := ranges.Preset(p.Preset); !ok {
+			return fmt.Errorf("preset %q: want one of %s", p.Preset, strings.Join(ranges.PresetNames(), ", "))
+		}
+		return nil
+	}
 	if p.Match == "" {
-		return errors.New("is empty")
+		return fmt.Errorf("is empty: want an expression, or one of the presets %s", strings.Join(ranges.PresetNames(), ", "))
 	}
 	re, err := regexp.Compile(p.Match)
 	if err != nil {
@@ -352,9 +366,13 @@ func (c *Config) patterns() []ranges.Pattern {
 	if len(c.Patterns) == 0 {
 		return ranges.Default
 	}
-	patterns := make([]ranges.Pattern, len(c.Patterns))
-	for i, p := range c.Patterns {
-		patterns[i] = ranges.Pattern{Domain: p.Domain, Match: regexp.MustCompile(p.Match), Program: p.Program}
+	var patterns []ranges.Pattern
+	for _, p := range c.Patterns {
+		if preset, ok := ranges.Preset(p.Preset); ok {
+			patterns = append(patterns, preset...)
+		} else {
+			patterns = append(patterns, ranges.Pattern{Domain: p.Domain, Match: regexp.MustCompile(p.Match), Program: p.Program})
+		}
 	}
 	return patterns
 }

@@ -40,7 +40,7 @@ func documented(t *testing.T, heading string) *Config {
 func TestEngines(t *testing.T) {
 	check := func(engine, domain, text string, want ranges.Step) {
 		t.Helper()
-		got, ok := ranges.Parse(documented(t, engine).patterns(), domain, text)
+		got, _, ok := ranges.Parse(documented(t, engine).patterns(), domain, text)
 		assert.Equal(t, want.Program != "", ok, text)
 		if ok {
 			want.Text = text
@@ -57,19 +57,49 @@ func TestEngines(t *testing.T) {
 	check("TensorRT-LLM", trt, "[Executor] _forward_step 9: 2 ctx reqs, 1500 ctx tokens, 0 gen reqs",
 		ranges.Step{Program: "prefill", Vars: "seqs=2,tokens=1500", Seq: 9, HasSeq: true, Seqs: 2, Tokens: 1500})
 	check("TensorRT-LLM", trt, "[Executor] _forward_step 10: 1 ctx reqs, 512 ctx tokens, 31 gen reqs",
-		ranges.Step{Program: "mixed", Seq: 10, HasSeq: true})
+		ranges.Step{Program: "mixed", Vars: "seqs=32", Seq: 10, HasSeq: true, Seqs: 32})
+	check("TensorRT-LLM", trt, "[Executor] _forward_step 11: 0 ctx reqs, 0 ctx tokens, 0 gen reqs", ranges.Step{})
+	check("TensorRT-LLM", trt, "[Executor] _forward_step 12: 0 ctx reqs, 0 gen reqs", ranges.Step{})
 	check("TensorRT-LLM", trt, "_prepare_tp_inputs", ranges.Step{})
-	check("TensorRT-LLM", "", "[Executor] _forward_step 7: 0 ctx reqs, 32 gen reqs", ranges.Step{})
+	check("TensorRT-LLM", "", "[Executor] _forward_step 7: 0 ctx reqs, 32 gen reqs",
+		ranges.Step{Program: "decode", Vars: "seqs=32", Seq: 7, HasSeq: true, Seqs: 32})
 
 	check("vLLM", "", "execute_context_0(0)_generation_47(47)",
 		ranges.Step{Program: "decode", Vars: "seqs=47,tokens=47", Seqs: 47, Tokens: 47})
 	check("vLLM", "", "execute_context_2(1024)_generation_0(0)",
 		ranges.Step{Program: "prefill", Vars: "seqs=2,tokens=1024", Seqs: 2, Tokens: 1024})
-	check("vLLM", "", "execute_context_1(512)_generation_31(31)", ranges.Step{Program: "mixed"})
+	check("vLLM", "", "execute_context_1(512)_generation_31(31)",
+		ranges.Step{Program: "mixed", Vars: "seqs=32,tokens=543", Seqs: 32, Tokens: 543})
+	check("vLLM", "", "execute_context_1(888_788544)_generation_0(0)",
+		ranges.Step{Program: "prefill", Vars: "seqs=1,tokens=888", Seqs: 1, Tokens: 888})
+	check("vLLM", "", "execute_context_0(0)_generation_0(0)", ranges.Step{})
+	check("vLLM", "", "execute_0_context_0(sq0sk0sqsq0sqsk0)_generation_0(sq0sk0sqsq0sqsk0)", ranges.Step{})
+	check("vLLM", "", "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)",
+		ranges.Step{Program: "decode", Vars: "seqs=32,tokens=32", Seqs: 32, Tokens: 32, KV: 32785})
+	check("vLLM", "python", "execute_2_context_0(sq0sk0sqsq0sqsk0)_generation_2(sq2sk30sqsq2sqsk30)",
+		ranges.Step{Program: "decode", Vars: "seqs=2,tokens=2", Seqs: 2, Tokens: 2, KV: 30})
+	check("vLLM", "", "execute_888_context_1(sq888sk888sqsq788544sqsk788544)_generation_0(sq0sk0sqsq0sqsk0)",
+		ranges.Step{Program: "prefill", Vars: "seqs=1,tokens=888", Seqs: 1, Tokens: 888, KV: 888})
+	check("vLLM", "", "execute_90_context_1(sq88sk100sqsq7744sqsk8800)_generation_2(sq2sk30sqsq2sqsk30), seq = 5",
+		ranges.Step{Program: "mixed", Vars: "seqs=3,tokens=90", Seqs: 3, Tokens: 90, KV: 130})
+	check("vLLM", "", "execute_new_1_cached_7", ranges.Step{Program: "mixed", Vars: "seqs=8", Seqs: 8})
+	check("vLLM", "", "execute_new_0_cached_7", ranges.Step{Program: "decode", Vars: "seqs=7", Seqs: 7})
+	check("vLLM", "", "execute_new_3_cached_0", ranges.Step{Program: "prefill", Vars: "seqs=3", Seqs: 3})
+	check("vLLM", "", "execute_new_0_cached_0", ranges.Step{})
 	check("vLLM", "", "gpu_model_runner: forward", ranges.Step{Program: "forward"})
 	check("vLLM", "", "gpu_model_runner: sample", ranges.Step{})
 	check("vLLM", "", "{'Module': 'LlamaForCausalLM.model.layers.12.mlp', 'Inputs': [[8, 4096]]}", ranges.Step{})
 
+	check("SGLang", "", "step[DECODE bs=32]", ranges.Step{Program: "decode", Vars: "seqs=32,tokens=32", Seqs: 32, Tokens: 32})
+	check("SGLang", "", "step[EXTEND bs=15 toks=15360]",
+		ranges.Step{Program: "prefill", Vars: "seqs=15,tokens=15360", Seqs: 15, Tokens: 15360})
+	check("SGLang", "", "step[MIXED bs=2]", ranges.Step{Program: "mixed", Vars: "seqs=2", Seqs: 2})
+	check("SGLang", "", "step[TARGET_VERIFY bs=4]", ranges.Step{Program: "verify", Vars: "seqs=4", Seqs: 4})
+	check("SGLang", "", "step[IDLE bs=0]", ranges.Step{})
+	check("SGLang", "", "step[DECODE bs=0]", ranges.Step{})
+	check("SGLang", "sglang", "scheduler.run_batch", ranges.Step{Program: "batch"})
+	check("SGLang", "", "scheduler.process_batch_result", ranges.Step{})
+	check("SGLang", "", "scheduler.run_batch_prebuilt", ranges.Step{})
 	check("SGLang", "", "step:decode seqs=8", ranges.Step{Program: "decode", Vars: "seqs=8", Seqs: 8})
 	check("SGLang", "", "{'Module': 'model.model.layers.3.self_attn.attn', 'Inputs': [[8, 4096]]}", ranges.Step{})
 

@@ -9,6 +9,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -56,7 +57,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 			p.joined(p.nccl.Pop(thread, e.Depth()))
 		}
 	case wire.EventStart:
-		if id, s := p.ranges.Start(e.Range(), e.Domain(), p.text(e)); id != 0 {
+		if id, s := p.ranges.Start(e.Range(), e.Domain(), p.text(e), e.Time()); id != 0 {
 			p.open(id, s, e, f)
 		}
 	case wire.EventEnd:
@@ -115,7 +116,9 @@ func (p *process) push(e wire.Event, f wire.Frame) {
 		p.ranges.PushLabel(e.Thread(), e.Domain(), text)
 		return
 	}
-	id, s, ended := p.ranges.Push(e.Thread(), e.Domain(), text, e.Depth())
+	id, s, ended := p.ranges.Push(ranges.Push{
+		Thread: e.Thread(), Domain: e.Domain(), Text: text, Depth: e.Depth(), Time: e.Time(), Again: f.Pinned(),
+	})
 	p.rangesEnded(ended...)
 	if id != 0 {
 		p.open(id, s, e, f)
@@ -144,6 +147,9 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 		Time: e.Time(), Frame: f.Number, Correlation: e.Correlation(), Graph: e.GraphLaunch(),
 		Owner: p.ranges.Step(e.Thread()), Label: p.ranges.Call(e.Thread()),
 		Comm: p.nccl.Launch(e.Thread(), e.Correlation()),
+	}
+	if l.Owner == 0 {
+		l.Around = p.ranges.Around(e.Thread())
 	}
 	graphStep := p.graphMode.launched(l.Time) && l.Graph && l.Owner == 0
 	if graphStep {
@@ -263,9 +269,21 @@ func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	if !again {
 		p.note(frame, settled)
 	}
+	if l != nil && l.Around != 0 && to != nil {
+		p.around(l.Around, to.Spans[from:])
+	}
 	if o.Ended {
 		p.launchEnded(l)
 	}
+}
+
+// around counts kernels for the ranges around their launch, of which none is a step's.
+func (p *process) around(ranges uint32, kernels []span.Span) {
+	var ns uint64
+	for _, k := range kernels {
+		ns += k.End() - k.Start
+	}
+	p.ranges.Launched(ranges, uint64(len(kernels)), ns)
 }
 
 // leave takes records of one launch on a device too many. They count for their launch, which need not be waited for.

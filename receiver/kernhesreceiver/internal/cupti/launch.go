@@ -20,6 +20,7 @@ type Launch struct {
 	Comm        uint32 // what an eager launch communicates, by nccl.Follower; 0: not known
 	Owner       uint64 // step that it was launched in; 0: none
 	Ordinal     uint32 // among the launches of its owner
+	Around      uint32 // what ranges that are no step's it was launched in, where it has no owner
 
 	state     uint8
 	graph     *Graph   // that it replays, known from its first record

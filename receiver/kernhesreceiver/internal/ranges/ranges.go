@@ -7,11 +7,19 @@
 //	no step ───────────────────────▶ in a step ─────────▶ no step     the innermost step counts
 //	   │                                 ▲
 //	   └── one start range of the process is open, and it is a step's
+//
+// A range that is never popped stays on its stack, and its thread goes on above it. A stack
+// therefore counts its ranges, but keeps only open steps and the innermost other ranges.
 package ranges
+
+import (
+	"cmp"
+	"slices"
+)
 
 // Limits bound a Tracker.
 const (
-	MaxDepth  = 64   // of a stack; deeper pushes are counted, not kept
+	MaxDepth  = 64   // ranges of a stack that are kept beside open steps: the innermost
 	MaxStacks = 4096 // threads × domains
 	MaxStarts = 1024 // open start ranges
 	MaxOpen   = 4096 // steps whose ranges are open
@@ -29,14 +37,10 @@ type Domain = uint32
 type Counts struct {
 	Steps     uint64 // step ranges opened
 	Underflow uint64 // pops and ends of nothing
-	TooDeep   uint64 // pushes beyond MaxDepth
-	Refused   uint64 // ranges whose stack, start, step or label is beyond its limit
-	Resynced  uint64 // entries dropped or made up because the sender's depth was another
-}
-
-type stackKey struct {
-	thread uint32
-	domain Domain
+	TooDeep   uint64 // ranges that are not kept: MaxDepth others were pushed above them
+	Leaked    uint64 // ranges that were open at the end, or given up because too many threads have open ranges
+	Refused   uint64 // steps and labels beyond their limits
+	Resynced  uint64 // ranges dropped or made up because the sender's depth was another
 }
 
 type plainKey struct {
@@ -44,15 +48,51 @@ type plainKey struct {
 	text   string
 }
 
-type entry struct {
-	label uint32 // 0: the text was not kept
-	step  ID     // 0: the range is no step's
+// A plain is what is known of a text that was read as no step's.
+type plain struct {
+	label  uint32
+	always bool // no pattern fits it: it need not be read again
 }
 
-// A stack is the open ranges of one thread in one domain.
+// An entry is a range that is open.
+type entry struct {
+	depth uint64 // of its stack with it, from 1
+	label uint32 // 0: the text was not kept
+	step  ID     // 0: the range is no step's
+	heard node   // 0: it is a step's, or was pushed within one
+	order uint64 // of its push among all
+}
+
+// A stack is the open ranges of one thread in one domain. Those that are not among entries were let
+// go, or their pushes were lost.
 type stack struct {
-	entries []entry
-	beyond  int // pushes deeper than MaxDepth
+	domain  Domain
+	depth   uint64
+	entries []entry // outermost first
+	plain   int     // entries that are no open step's
+	hidden  uint64  // no range that is not among entries was pushed after this order
+}
+
+// top is the innermost range, if it is known.
+func (k *stack) top() *entry {
+	if n := len(k.entries); n > 0 && k.entries[n-1].depth == k.depth {
+		return &k.entries[n-1]
+	}
+	return nil
+}
+
+// A threadState has a stack for each domain in which it pushed.
+type threadState struct {
+	stacks []*stack
+	steps  []ID   // open, innermost last
+	last   uint64 // order of its last push
+}
+
+// A started is a range of the process.
+type started struct {
+	step  ID
+	heard node
+	order uint64
 }
 
 // A Tracker holds the open ranges of a process. It is not safe for concurrent use.
@@ -63,15 +103,18 @@ type Tracker struct {
 	callIn   map[string]bool // names of domains whose ranges are calls
 
 	domains map[Domain]string
-	stacks  map[stackKey]*stack
-	steps   map[uint32][]ID     // open steps of a thread, innermost last
-	starts  map[uint64]ID       // open start ranges; 0: not a step's
+	threads map[uint32]*threadState
+	stacks  int                 // of all threads
+	of      map[ID]*threadState // whose an open step is; nil: a range of the process
+	starts  map[uint64]started  // open start ranges
 	started []ID                // open start ranges that are steps
-	plain   map[plainKey]uint32 // label of a text that is no step's
+	plain   map[plainKey]plain  // texts that were read as no step's
 	texts   []string            // by label
 	labels  int                 // that may be in texts
 	bytes   int                 // in texts
-	open    int                 // steps in steps and started
+	order   uint64              // of the last push or start
+	firm    uint64              // unix ns of the last step by a pattern that is no fallback
+	heard   heard
 	next    ID
 }
 
@@ -80,8 +123,8 @@ type Tracker struct {
 func New(patterns []Pattern, calls []string, labels int) *Tracker {
 	t := &Tracker{
 		labels: labels, patterns: patterns, callIn: map[string]bool{},
-		domains: map[Domain]string{0: ""}, stacks: map[stackKey]*stack{}, steps: map[uint32][]ID{},
-		starts: map[uint64]ID{}, plain: map[plainKey]uint32{}, texts: []string{""},
+		domains: map[Domain]string{0: ""}, threads: map[uint32]*threadState{}, of: map[ID]*threadState{},
+		starts: map[uint64]started{}, plain: map[plainKey]plain{}, texts: []string{""},
 	}
 	for _, name := range calls {
 		t.callIn[name] = true
@@ -96,96 +139,218 @@ func (t *Tracker) Domain(d Domain, name string) {
 	}
 }
 
+// A Push is a pushed range.
+type Push struct {
+	Thread uint32
+	Domain Domain
+	Text   string
+	Depth  uint32 // of its stack with it, or unknownDepth
+	Time   uint64 // unix ns
+	Again  bool   // it is told again: ranges that were let go need not be told
+}
+
+// fallbackAfter is how long after a step by another pattern a fallback pattern counts again, ns.
+const fallbackAfter = 10e9
+
+// unknownDepth is the depth of a sender that does not count.
+const unknownDepth = 0xffffffff
+
 // Push takes a pushed range. If it is a step's, id names the step from now on and step says what its
 // text says. ended are steps whose pops were lost.
-func (t *Tracker) Push(thread uint32, d Domain, text string, depth uint32) (id ID, step Step, ended []ID) {
-	k := t.stack(thread, d)
-	if k == nil {
-		return 0, step, nil
+func (t *Tracker) Push(p Push) (id ID, step Step, ended []ID) {
+	th, k := t.place(p.Thread, p.Domain)
+	if p.Depth != unknownDepth && p.Depth > 0 {
+		ended = t.resync(th, k, uint64(p.Depth)-1, p.Again)
 	}
-	ended = t.resync(thread, k, depth, 1)
-	if len(k.entries) >= MaxDepth {
-		k.beyond++
-		t.Counts.TooDeep++
-		return 0, step, ended
+	t.order++
+	th.last = t.order
+	k.depth++
+	e := entry{depth: k.depth, order: t.order}
+	step, e.label, id = t.read(p.Domain, p.Text, p.Time, th)
+	switch {
+	case id != 0:
+		e.step = id
+		t.of[id] = th
+		th.steps = append(th.steps, id)
+	case len(th.steps) == 0:
+		e.heard = t.hear(th, p.Domain, e.label)
 	}
-	step, label, ok := t.read(d, text)
-	if ok && t.admit() {
-		id = t.newID()
-		t.steps[thread] = append(t.steps[thread], id)
+	k.entries = append(k.entries, e)
+	if id == 0 {
+		k.plain++
+		t.letGo(k)
 	}
-	k.entries = append(k.entries, entry{label, id})
 	return id, step, ended
 }
 
 // PushLabel takes a range that only labels the graph nodes created under it. What was captured in a
 // step but in no call of it has no label.
 func (t *Tracker) PushLabel(thread uint32, d Domain, text string) {
-	if k := t.stack(thread, d); k != nil && len(k.entries) < MaxDepth {
-		_, label, _ := t.read(d, text)
-		k.entries = append(k.entries, entry{label: label})
+	th, k := t.place(thread, d)
+	t.order++
+	th.last = t.order
+	k.depth++
+	e := entry{depth: k.depth, order: t.order}
+	if _, _, ok := Parse(t.patterns, t.domains[d], text); !ok {
+		e.label = t.label(d, text, true)
 	}
+	k.entries = append(k.entries, e)
+	k.plain++
+	t.letGo(k)
 }
 
 // Pop takes the end of the innermost range of a thread in a domain, and returns the steps that it
-// ends: one, if the range was a step's; more, if pops were lost.
+// ends: one, if the range was a step's; more, if pops were lost. depth is what is left, or unknownDepth.
 func (t *Tracker) Pop(thread uint32, d Domain, depth uint32) (ended []ID) {
-	k := t.stack(thread, d)
-	if k == nil {
+	th := t.threads[thread]
+	k := th.find(d)
+	if k == nil || k.depth == 0 && (depth == 0 || depth == unknownDepth) {
+		t.Counts.Underflow++
 		return nil
 	}
-	ended = t.resync(thread, k, depth, -1)
-	if k.beyond > 0 {
-		k.beyond--
-		return ended
+	if depth != unknownDepth {
+		ended = t.resync(th, k, uint64(depth)+1, false)
 	}
-	n := len(k.entries)
-	if n == 0 {
-		t.Counts.Underflow++
-		return ended
+	if k.top() != nil {
+		ended = t.remove(th, k, ended)
 	}
-	e := k.entries[n-1]
-	k.entries = k.entries[:n-1]
-	if e.step != 0 {
-		t.drop(thread, e.step)
-		ended = append(ended, e.step)
+	k.depth--
+	return ended
+}
+
+// find is the thread's stack in a domain, or nil.
+func (th *threadState) find(d Domain) *stack {
+	if th == nil {
+		return nil
+	}
+	for _, k := range th.stacks {
+		if k.domain == d {
+			return k
+		}
+	}
+	return nil
+}
+
+// remove takes the innermost known range off a stack, and appends the step that it ends.
+func (t *Tracker) remove(th *threadState, k *stack, ended []ID) []ID {
+	e := k.entries[len(k.entries)-1]
+	k.entries = k.entries[:len(k.entries)-1]
+	if e.step == 0 || !t.drop(e.step) {
+		k.plain--
+		if e.step == 0 {
+			return ended
+		}
+	}
+	return append(ended, e.step)
+}
+
+// letGo keeps no more than MaxDepth ranges of a stack that are no open step's.
+func (t *Tracker) letGo(k *stack) {
+	if k.plain <= MaxDepth {
+		return
+	}
+	i := slices.IndexFunc(k.entries, func(e entry) bool { return !t.isOpen(e.step) })
+	k.hidden = max(k.hidden, k.entries[i].order)
+	k.entries = slices.Delete(k.entries, i, i+1)
+	k.plain--
+	t.Counts.TooDeep++
+}
+
+// isOpen reports whether id names a step that is open.
+func (t *Tracker) isOpen(id ID) bool {
+	_, open := t.of[id]
+	return open
+}
+
+// resync makes a stack as deep as the sender says that it is: events can be lost on the way. It
+// returns the steps that end thereby.
+func (t *Tracker) resync(th *threadState, k *stack, depth uint64, again bool) (ended []ID) {
+	switch {
+	case depth > k.depth:
+		if !again {
+			t.Counts.Resynced += depth - k.depth
+		}
+		k.depth, k.hidden = depth, t.order
+	case depth < k.depth:
+		t.Counts.Resynced += k.depth - depth
+		for n := len(k.entries); n > 0 && k.entries[n-1].depth > depth; n-- {
+			ended = t.remove(th, k, ended)
+		}
+		k.depth = depth
 	}
 	return ended
 }
 
 // Start takes the start of a range of the process.
-func (t *Tracker) Start(r uint64, d Domain, text string) (id ID, s Step) {
+func (t *Tracker) Start(r uint64, d Domain, text string, time uint64) (id ID, s Step) {
+	t.order++
 	if len(t.starts) >= MaxStarts {
-		t.Counts.Refused++
-		return 0, s
+		t.forgetStarts()
 	}
-	s, _, ok := t.read(d, text)
-	if ok && t.admit() {
-		id = t.newID()
+	s, label, id := t.read(d, text, time, nil)
+	one := started{step: id, order: t.order}
+	if id != 0 {
+		t.of[id] = nil
 		t.started = append(t.started, id)
+	} else {
+		one.heard = t.hear(nil, d, label)
 	}
-	t.starts[r] = id
+	t.starts[r] = one
 	return id, s
+}
+
+// forgetStarts gives up the older half of the start ranges that are no open step's, or of all if each is.
+func (t *Tracker) forgetStarts() {
+	type old struct {
+		id uint64
+		started
+	}
+	var all []old
+	for id, s := range t.starts {
+		all = append(all, old{id, s})
+	}
+	slices.SortFunc(all, func(a, b old) int {
+		if x, y := t.isOpen(a.step), t.isOpen(b.step); x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.order, b.order)
+	})
+	for _, s := range all[:MaxStarts/2] {
+		if !t.isOpen(s.step) {
+			delete(t.starts, s.id)
+			t.Counts.Leaked++
+		}
+	}
+	for _, s := range all {
+		if len(t.starts) < MaxStarts {
+			return
+		}
+		delete(t.starts, s.id) // its step closes by its timeout
+		t.Counts.Leaked++
+	}
 }
 
 // End takes the end of a range of the process, and returns the step that it ends, or 0.
 func (t *Tracker) End(r uint64) ID {
-	id, ok := t.starts[r]
+	s, ok := t.starts[r]
 	if !ok {
 		t.Counts.Underflow++
 		return 0
 	}
 	delete(t.starts, r)
-	if id != 0 {
-		t.started = t.without(t.started, id)
+	if s.step != 0 {
+		t.drop(s.step)
 	}
-	return id
+	return s.step
 }
 
 // Step is the step in which a thread launches now, or 0.
 func (t *Tracker) Step(thread uint32) ID {
-	if s := t.steps[thread]; len(s) > 0 {
-		return s[len(s)-1]
+	if th := t.threads[thread]; th != nil && len(th.steps) > 0 {
+		return th.steps[len(th.steps)-1]
 	}
 	if len(t.started) == 1 {
 		return t.started[0]
@@ -193,27 +358,28 @@ func (t *Tracker) Step(thread uint32) ID {
 	return 0
 }
 
-// Call is the label of the call in which a thread launches now, or captures; 0: none.
-func (t *Tracker) Call(thread uint32) uint32 {
-	if len(t.callIn) == 1 && t.callIn[""] {
-		return t.top(thread, 0)
-	}
-	for d, name := range t.domains {
-		if t.callIn[name] {
-			if l := t.top(thread, d); l != 0 {
-				return l
-			}
-		}
-	}
-	return 0
-}
-
-func (t *Tracker) top(thread uint32, d Domain) uint32 {
-	k := t.stacks[stackKey{thread, d}]
-	if k == nil || len(k.entries) == 0 {
+// Call is the label of the call in which a thread launches now, or captures; 0: none. It is the range that
+// was pushed last among the innermost ones of the domains of calls. A step's range is no call, and hides
+// those around it in its own domain.
+func (t *Tracker) Call(thread uint32) (label uint32) {
+	th := t.threads[thread]
+	if th == nil {
 		return 0
 	}
-	return k.entries[len(k.entries)-1].label
+	last := uint64(0)
+	for _, k := range th.stacks {
+		if k.depth == 0 || !t.callIn[t.domains[k.domain]] {
+			continue
+		}
+		if e := k.top(); e == nil {
+			if k.hidden > last {
+				last, label = k.hidden, 0
+			}
+		} else if e.step == 0 && e.order > last {
+			last, label = e.order, e.label
+		}
+	}
+	return label
 }
 
 // Text is the text of a label.
@@ -221,110 +387,148 @@ func (t *Tracker) Text(label uint32) string { return t.texts[label] }
 
 // Close forgets a step whose end was not seen: its range stays on the stack, but launches in it are outside.
 func (t *Tracker) Close(id ID) {
-	for thread := range t.steps {
-		t.drop(thread, id)
+	th, open := t.of[id]
+	if !open {
+		return
 	}
-	t.started = t.without(t.started, id)
+	t.drop(id)
+	if th == nil {
+		return
+	}
+	for _, k := range th.stacks {
+		for i := range k.entries {
+			if k.entries[i].step == id {
+				k.plain++
+				t.letGo(k)
+				return
+			}
+		}
+	}
 }
 
-// read reads a text by the patterns of its domain, in order: it is a step's, or has a label.
-// Texts that are no step's repeat, so they are read once.
-func (t *Tracker) read(d Domain, text string) (s Step, label uint32, ok bool) {
-	if label, ok := t.plain[plainKey{d, text}]; ok {
-		return s, label, false
+// Finish takes the end of the process: what is open then was leaked.
+func (t *Tracker) Finish() {
+	t.Counts.Leaked += t.Open()
+	clear(t.threads)
+	clear(t.starts)
+	t.stacks = 0
+}
+
+// Open is how many ranges are open.
+func (t *Tracker) Open() (n uint64) {
+	for _, th := range t.threads {
+		for _, k := range th.stacks {
+			n += k.depth
+		}
 	}
-	if s, ok = Parse(t.patterns, t.domains[d], text); ok {
-		return s, 0, true
+	return n + uint64(len(t.starts))
+}
+
+// read reads a text by the patterns of its domain, in order. It is a step's, with a new id, or has a label. Texts that are
+// never a step's repeat, so they are read once.
+func (t *Tracker) read(d Domain, text string, time uint64, th *threadState) (s Step, label uint32, id ID) {
+	if p, ok := t.plain[plainKey{d, text}]; ok && p.always {
+		return s, p.label, 0
+	}
+	s, pattern, ok := Parse(t.patterns, t.domains[d], text)
+	if !ok {
+		return s, t.label(d, text, true), 0
+	}
+	switch {
+	case !pattern.Fallback:
+		t.firm = time
+	case t.firm != 0 && time-t.firm < fallbackAfter, th != nil && len(th.steps) > 0:
+		return Step{}, t.label(d, text, false), 0
+	}
+	if len(t.of) >= MaxOpen {
+		t.Counts.Refused++
+		return Step{}, 0, 0
+	}
+	t.Counts.Steps++
+	t.next++
+	return s, 0, t.next
+}
+
+// label is the number of a text that is no step's now; 0: there is no room for it. always says that it never is.
+func (t *Tracker) label(d Domain, text string, always bool) uint32 {
+	key := plainKey{d, text}
+	if p, ok := t.plain[key]; ok {
+		return p.label
 	}
 	if len(t.texts) > t.labels || t.bytes+len(text) > averageLabel*t.labels {
 		t.Counts.Refused++
-		return s, 0, false
+		return 0
 	}
-	label = uint32(len(t.texts))
+	label := uint32(len(t.texts))
 	t.texts = append(t.texts, text)
 	t.bytes += len(text)
-	t.plain[plainKey{d, text}] = label
-	return s, label, false
+	t.plain[key] = plain{label, always}
+	return label
 }
 
-// admit reports whether one more step may be open.
-func (t *Tracker) admit() bool {
-	if t.open < MaxOpen {
-		return true
+// place is a thread's stack in a domain, made if need be.
+func (t *Tracker) place(thread uint32, d Domain) (*threadState, *stack) {
+	if th := t.threads[thread]; th.find(d) != nil {
+		return th, th.find(d)
 	}
-	t.Counts.Refused++
-	return false
+	if t.stacks >= MaxStacks {
+		t.prune()
+	}
+	th := t.threads[thread]
+	if th == nil {
+		th = &threadState{last: t.order}
+		t.threads[thread] = th
+	}
+	k := &stack{domain: d}
+	th.stacks = append(th.stacks, k)
+	t.stacks++
+	return th, k
 }
 
-func (t *Tracker) newID() ID {
-	t.open++
-	t.Counts.Steps++
-	t.next++
-	return t.next
-}
-
-func (t *Tracker) stack(thread uint32, d Domain) *stack {
-	key := stackKey{thread, d}
-	k := t.stacks[key]
-	if k == nil {
-		if len(t.stacks) >= MaxStacks {
-			t.Counts.Refused++
-			return nil
-		}
-		k = &stack{}
-		t.stacks[key] = k
+// prune makes room for stacks: empty ones go, then those of the threads that pushed nothing for longest.
+func (t *Tracker) prune() {
+	type aged struct {
+		id uint32
+		*threadState
 	}
-	return k
-}
-
-// resync makes a stack as deep as the sender says that it was before a push (change 1) or a pop
-// (-1): events can be lost on the way. It returns the steps that end thereby.
-func (t *Tracker) resync(thread uint32, k *stack, depth uint32, change int) (ended []ID) {
-	const unknown = 0xffffffff
-	if depth == unknown {
-		return nil
-	}
-	want := int(depth) - change
-	if want == len(k.entries)+k.beyond || want < 0 {
-		return nil
-	}
-	if over := min(len(k.entries)+k.beyond-want, k.beyond); over > 0 {
-		k.beyond -= over
-		t.Counts.Resynced += uint64(over)
-	}
-	for want < len(k.entries) {
-		e := k.entries[len(k.entries)-1]
-		k.entries = k.entries[:len(k.entries)-1]
-		t.Counts.Resynced++
-		if e.step != 0 {
-			t.drop(thread, e.step)
-			ended = append(ended, e.step)
+	var all []aged
+	for id, th := range t.threads {
+		before := len(th.stacks)
+		th.stacks = slices.DeleteFunc(th.stacks, func(k *stack) bool { return k.depth == 0 })
+		t.stacks -= before - len(th.stacks)
+		if len(th.stacks) == 0 {
+			delete(t.threads, id)
+		} else {
+			all = append(all, aged{id, th})
 		}
 	}
-	for len(k.entries) < min(want, MaxDepth) {
-		k.entries = append(k.entries, entry{})
-		t.Counts.Resynced++
+	slices.SortFunc(all, func(a, b aged) int {
+		return cmp.Or(cmp.Compare(min(1, len(a.steps)), min(1, len(b.steps))), cmp.Compare(a.last, b.last))
+	})
+	for _, th := range all {
+		if t.stacks <= MaxStacks/2 {
+			return
+		}
+		for _, k := range th.stacks {
+			t.Counts.Leaked += k.depth
+		}
+		t.stacks -= len(th.stacks)
+		delete(t.threads, th.id)
 	}
-	k.beyond = max(0, want-len(k.entries))
-	return ended
 }
 
-// drop takes a step off the open ones of a thread.
-func (t *Tracker) drop(thread uint32, id ID) {
-	if s := t.without(t.steps[thread], id); len(s) > 0 {
-		t.steps[thread] = s
+// drop takes a step off the open ones, and reports whether it was one.
+func (t *Tracker) drop(id ID) bool {
+	th, open := t.of[id]
+	if !open {
+		return false
+	}
+	delete(t.of, id)
+	is := func(other ID) bool { return other == id }
+	if th == nil {
+		t.started = slices.DeleteFunc(t.started, is)
 	} else {
-		delete(t.steps, thread)
+		th.steps = slices.DeleteFunc(th.steps, is)
 	}
-}
-
-// without takes an open step out of s, if it is there.
-func (t *Tracker) without(s []ID, id ID) []ID {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == id {
-			t.open--
-			return append(s[:i], s[i+1:]...)
-		}
-	}
-	return s
+	return true
 }

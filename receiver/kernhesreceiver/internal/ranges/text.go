@@ -28,6 +28,9 @@ type Pattern struct {
 	Domain  string         // name of the NVTX domain; empty: the default domain
 	Match   *regexp.Regexp // with named groups of Groups; nil: the built-in form "step:PROGRAM k=v,…"
 	Program string         // of the steps that match, where the expression has no group that says it
+
+	AnyDomain bool // Domain does not matter
+	Fallback  bool // it counts only while no other step is open on the thread, and none by another pattern was seen lately
 }
 
 // Groups are the named groups that a pattern's expression may have. Program is the one it must have, unless the pattern
@@ -53,15 +56,15 @@ func CheckGroups(re *regexp.Regexp, named string) error {
 }
 
 // Parse reads the text of a range in a domain by the first pattern that fits; false: it is no step.
-func Parse(patterns []Pattern, domain, text string) (Step, bool) {
+func Parse(patterns []Pattern, domain, text string) (Step, *Pattern, bool) {
 	for i := range patterns {
-		if p := &patterns[i]; p.Domain == domain {
+		if p := &patterns[i]; p.AnyDomain || p.Domain == domain {
 			if s, ok := p.parse(text); ok {
-				return s, true
+				return s, p, true
 			}
 		}
 	}
-	return Step{}, false
+	return Step{}, nil, false
 }
 
 // parse reads a text by the pattern; false: it is no step.
@@ -79,7 +82,7 @@ func (p *Pattern) parse(text string) (s Step, ok bool) {
 		if name == "program" {
 			s.Program = cmp.Or(m[i], p.Program)
 		} else if name != "" && m[i] != "" {
-			vars = append(vars, pair{name, m[i]})
+			vars = join(vars, pair{name, m[i]})
 		}
 	}
 	s.take(vars)
@@ -106,6 +109,23 @@ func parseBuiltin(text string) (s Step, ok bool) {
 }
 
 type pair struct{ name, value string }
+
+// join appends a pair. Of a name that occurs again numbers are summed, as the sequences of a step's two parts; else the first counts.
+func join(pairs []pair, p pair) []pair {
+	i := slices.IndexFunc(pairs, func(o pair) bool { return o.name == p.name })
+	if i < 0 {
+		return append(pairs, p)
+	}
+	a, errA := strconv.ParseInt(pairs[i].value, 10, 62)
+	b, errB := strconv.ParseInt(p.value, 10, 62)
+	if errA == nil && errB == nil && slices.Contains(summed, p.name) {
+		pairs[i].value = strconv.FormatInt(a+b, 10)
+	}
+	return pairs
+}
+
+// summed are the groups of which several in one expression give their sum.
+var summed = []string{"seqs", "tokens", "kv"}
 
 // take sorts pairs into the fields that they are, and the rest into Vars.
 func (s *Step) take(pairs []pair) {
