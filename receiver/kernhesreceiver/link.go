@@ -173,6 +173,7 @@ func (l *link) feed(ctx context.Context, reader *wire.Reader) error {
 func (l *link) take(ctx context.Context, f wire.Frame) error {
 	s := l.session
 	s.mu.Lock()
+	s.heard = time.Now()
 	err := s.engine.frame(f)
 	if err == nil && f.Kind == wire.KindBye {
 		s.mu.Unlock()

@@ -40,6 +40,13 @@ func (s *metricSet) metric(m *metadata.Metric) pmetric.Metric {
 		return to
 	}
 	to := s.scope.Metrics().AppendEmpty()
+	s.describe(to, m)
+	s.metrics[m] = to
+	return to
+}
+
+// describe makes to a metric m without a point.
+func (s *metricSet) describe(to pmetric.Metric, m *metadata.Metric) {
 	to.SetName(m.Name)
 	to.SetDescription(m.Description)
 	to.SetUnit(m.Unit)
@@ -52,8 +59,6 @@ func (s *metricSet) metric(m *metadata.Metric) pmetric.Metric {
 	case metadata.Histogram:
 		to.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 	}
-	s.metrics[m] = to
-	return to
 }
 
 // number appends a point of a sum or gauge.
@@ -120,10 +125,10 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.seconds(metadata.KernDeviceCopySecondsTotal, r.copyNS)
 	if r.watermarkNS != 0 {
 		s.seconds(metadata.KernWatermarkSeconds, r.watermarkNS)
-		s.age(metadata.KernWatermarkAgeSeconds, r.watermarkNS, r.nowNS)
+		s.age(metadata.KernWatermarkAgeSeconds, r.watermarkNS, r)
 	}
 	if r.lastStepNS != 0 {
-		s.age(metadata.KernLastStepAgeSeconds, r.lastStepNS, r.nowNS)
+		s.age(metadata.KernLastStepAgeSeconds, r.lastStepNS, r)
 	}
 
 	s.count(metadata.KernKernelsReceivedTotal, r.kernels)
@@ -151,6 +156,13 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
 
 	s.count(metadata.KernStepRangesTotal, r.stepRanges)
+	if r.ranges != nil {
+		s.count(metadata.KernRangesOpen, r.ranges.open)
+		c := &r.ranges.counts
+		s.count(metadata.KernRangeFaultsTotal, c.Leaked, "leaked")
+		s.count(metadata.KernRangeFaultsTotal, c.Underflow, "underflow")
+		s.count(metadata.KernRangeFaultsTotal, c.Resynced, "resynced")
+	}
 	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
 	if r.limited != nil {
 		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
@@ -158,7 +170,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
 	s.books(r.counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.readable)
-	s.flag(metadata.KernTraceOn, r.tracing)
+	s.flag(metadata.KernTraceOn, r.tracing && r.down == "")
+	s.up(r.down)
 	s.seconds(metadata.KernTraceCostSecondsTotal, shimCost(r.stats), "shim")
 	s.seconds(metadata.KernTraceCostSecondsTotal, r.cuptiNS, "cupti")
 	for i := range r.series {
@@ -167,9 +180,21 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.shim(r.stats)
 }
 
-// age appends how far a moment lies before now, in seconds; below 0 when the engine's clock was set back.
-func (s *metricSet) age(m *metadata.Metric, moment, now uint64) {
-	s.number(m, nil).SetDoubleValue(float64(int64(now-moment)) / 1e9)
+// age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended
+// has no ages.
+func (s *metricSet) age(m *metadata.Metric, moment uint64, r *rankReport) {
+	if r.down != isGone && r.down != isEnded {
+		s.number(m, nil).SetDoubleValue(float64(int64(r.nowOf()-moment)) / 1e9)
+	}
+}
+
+// up appends whether the engine is heard. Where it is, the reason is empty.
+func (s *metricSet) up(down string) {
+	up := uint64(0)
+	if down == "" {
+		up = 1
+	}
+	s.count(metadata.KernUp, up, down)
 }
 
 // flag appends 1 or 0.
@@ -330,13 +355,16 @@ func rankResource(to pcommon.Map, r *rankReport, instance string) {
 }
 
 // runRank is run/rank.
-func (r *rankReport) runRank() string { return r.info["run"] + "/" + strconv.FormatInt(r.rank, 10) }
+func (r *rankReport) runRank() string { return r.info["run"] + "/" + rankText(r) }
+
+func rankText(r *rankReport) string { return strconv.FormatInt(r.rank, 10) }
 
 // A receiverReport is what holds for the receiver as a whole.
 type receiverReport struct {
 	since              time.Time
 	connected, waiting uint64
-	bye, gone          uint64
+	bye, gone          uint64       // only for the status
+	ended              endingReport // only for the metrics
 	conflicts          uint64
 	refused            []string // why files of the user are; only for the status
 }
@@ -349,7 +377,22 @@ func appendReceiver(to pmetric.Metrics, r receiverReport, id, version string, no
 	s := newMetricSet(resource, pcommon.NewTimestampFromTime(r.since), pcommon.NewTimestampFromTime(now), version)
 	s.count(metadata.KernSessions, r.connected, "connected")
 	s.count(metadata.KernSessions, r.waiting, "waiting")
-	s.count(metadata.KernSessionsEndedTotal, r.bye, "bye")
-	s.count(metadata.KernSessionsEndedTotal, r.gone, "gone")
+	for i := range r.ended.counts {
+		e := &r.ended.counts[i]
+		s.count(metadata.KernSessionsEndedTotal, e.bye, "bye", e.run, e.rank)
+		s.count(metadata.KernSessionsEndedTotal, e.gone, "gone", e.run, e.rank)
+	}
+	for i := range r.ended.folded {
+		e := &r.ended.folded[i]
+		for _, end := range []string{"bye", "gone"} {
+			m := s.scope.Metrics().AppendEmpty() // Prometheus's exporter reads but one such point of a metric
+			s.describe(m, metadata.KernSessionsEndedTotal)
+			p := m.Sum().DataPoints().AppendEmpty()
+			p.SetStartTimestamp(s.since)
+			p.SetTimestamp(s.now)
+			p.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+			s.attributes(p.Attributes(), metadata.KernSessionsEndedTotal, []any{end, e.run, e.rank})
+		}
+	}
 	s.count(metadata.KernRankConflicts, r.conflicts)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
 // points is the values of all points by metric and attributes other than rank, joined by commas.
@@ -98,6 +99,7 @@ func full() *rankReport {
 			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
 			InStep: coverage.Time{NS: 103, Kernels: 100}, Labelled: coverage.Time{NS: 101, Kernels: 90},
 		}},
+		ranges: &rangesReport{counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, open: 46},
 		series: []seriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
 		stats:  map[uint32]uint64{},
 	}
@@ -120,7 +122,9 @@ func full() *rankReport {
 func fullMetrics() pmetric.Metrics {
 	m := pmetric.NewMetrics()
 	appendRank(m, full(), true, "r1/3/77", "1.2.3", time.Unix(9, 0))
-	appendReceiver(m, receiverReport{connected: 1, waiting: 2, bye: 3, gone: 4, conflicts: 5}, "kernhes", "1.2.3", time.Unix(9, 0))
+	appendReceiver(m, receiverReport{
+		connected: 1, waiting: 2, conflicts: 5, ended: endingReport{counts: []ending{{run: "r1", rank: 3, bye: 3, gone: 4}}},
+	}, "kernhes", "1.2.3", time.Unix(9, 0))
 	return m
 }
 
@@ -175,7 +179,13 @@ func TestMetricValues(t *testing.T) {
 	check("kern_trace_cost_seconds_total", "shim", 2035e-9) // callbacks and ranges
 	check("kern_trace_cost_seconds_total", "cupti", 17e-9)
 	check("kern_sessions", "waiting", int64(2))
-	check("kern_sessions_ended_total", "gone", int64(4))
+	check("kern_sessions_ended_total", "gone,r1", int64(4))
+	check("kern_range_faults_total", "leaked", int64(43))
+	check("kern_range_faults_total", "underflow", int64(44))
+	check("kern_range_faults_total", "resynced", int64(45))
+	check("kern_ranges_open", "", int64(46))
+	check("kern_up", "", int64(1))
+	check("kern_trace_on", "", int64(1))
 
 	each(fullMetrics(), func(m pmetric.Metric) {
 		if m.Name() != "kern_step_seconds" {

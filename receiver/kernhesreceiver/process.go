@@ -44,6 +44,8 @@ type process struct {
 	begun     bool   // a numbered frame, or the base of the snapshot, was taken
 	unsure    bool   // frames or events are missing: steps cannot be counted like on other ranks
 	now       uint64 // engine's clock, unix ns
+	active    uint64 // when the engine last did something, or a record came: engine's clock, unix ns
+	stuck     bool   // a launch was given up since then
 	monotonic uint64
 	watermark uint64
 	loss      bool   // a loss was told of since the last flush

@@ -47,6 +47,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 	if t := e.Time(); t != 0 {
 		p.now = t
 	}
+	p.acted()
 	thread := e.Thread()
 	switch e.Kind() {
 	case wire.EventPush:
@@ -97,6 +98,9 @@ func (p *process) joined(all []nccl.Joined) {
 		}
 	}
 }
+
+// acted takes note that the engine does something.
+func (p *process) acted() { p.active, p.stuck = p.now, false }
 
 // text is the text of a PUSH or START.
 func (p *process) text(e wire.Event) string {
@@ -190,6 +194,7 @@ func (p *process) overLimit(l *cupti.Launch) {
 
 // kernels takes kernel records.
 func (p *process) kernels(f wire.Frame) error {
+	p.acted()
 	records, err := wire.Kernels(f.Body)
 	if err != nil {
 		return err

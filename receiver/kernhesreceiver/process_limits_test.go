@@ -63,7 +63,7 @@ func TestEachLimitIsCountedAndSaidOnce(t *testing.T) {
 	r := s.report()
 	require.Equal(t, map[string]uint64{
 		"max_strings": 5,       // 4 and the long one
-		"max_ranges":  14 + 64, // calls of the last 14 steps, and the deep ones as often as they are pushed
+		"max_ranges":  14 + 69, // calls of the last 14 steps, and the deep ones as often as they are pushed
 		"range_depth": 5,
 		"max_series":  28,
 	}, without(r.limited, "max_shapes"))

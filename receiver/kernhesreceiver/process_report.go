@@ -75,8 +75,26 @@ func (p *process) reports() []rankReport {
 	first.missing = p.missing
 	first.mismatches = p.mismatches
 	first.limited = p.limitedByName()
+	first.ranges = &rangesReport{
+		counts: p.ranges.Counts, open: p.ranges.Open(), leaks: p.ranges.Leaks(maxListed), unmatched: p.ranges.Unmatched(maxListed),
+	}
 	first.stats = maps.Clone(p.stats)
 	return reports
+}
+
+// maxListed is how many texts of ranges a report lists.
+const maxListed = 10
+
+// hungAfter is how long an engine does nothing while kernels that it launched do not come, before it counts as hung, ns. A prefill
+// of a million tokens takes less.
+const hungAfter = 30e9
+
+// idle is how long the engine did nothing, ns.
+func (p *process) idle() uint64 { return max(p.now, p.active) - p.active }
+
+// hung reports whether the engine does nothing while kernels that it launched do not come, as when ranks wait for one another.
+func (p *process) hung() bool {
+	return !p.over && !p.untraced && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
 }
 
 // resource says of steps of a device as which rank, and of which engine, they ran.
@@ -89,7 +107,7 @@ func (p *process) report(d *deviceState) rankReport {
 	t := d.account.Time()
 	counts := p.counts(d)
 	r := rankReport{
-		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, rank: p.rankOf(d), device: int(d.id),
+		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: p.rankOf(d), device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
 		overlapNS: t.Overlapped, copyNS: t.Copy, cuptiNS: d.taken.in(p.mode, d.kernels).cost,

@@ -33,6 +33,7 @@ func (p *process) flushed(body []byte) error {
 	p.names.Flushed(f.Flushed, p.set.stepTimeout, func(l *cupti.Launch) {
 		p.launchEnded(l)
 		if l.Expired() {
+			p.stuck = p.stuck || p.idle() >= hungAfter
 			p.lost(f.Flushed)
 		}
 	})
@@ -198,6 +199,9 @@ func (p *process) end(gone bool) {
 		return
 	}
 	p.over = true
+	if !gone {
+		p.ranges.Finish()
+	}
 	waiting, open := step.MissingRecords, step.RangeOpen
 	if gone {
 		waiting, open = step.EngineGone, step.EngineGone

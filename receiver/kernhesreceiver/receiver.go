@@ -59,6 +59,8 @@ type kernhesReceiver struct {
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
 	names     instances
 	hush      hush
+	shown     shown
+	endings   endings
 	refusals  refusals
 }
 
@@ -352,9 +354,15 @@ func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (ui
 	r.telemetry.Sessions.Add(ctx, -1)
 
 	numbers := pmetric.NewMetrics()
+	now := time.Now()
 	r.exporting.Lock()
-	r.hush.listen(r.set.Logger, append(r.live(time.Now()), liveSession{reports: reports}))
-	r.append(numbers, s.id, reports, time.Now())
+	r.hush.listen(r.set.Logger, append(r.live(now), liveSession{reports: reports}))
+	for i := range reports {
+		reports[i].down = whyEnded(gone)
+	}
+	r.append(numbers, s.id, reports, now)
+	r.shown.end(s.id, now)
+	r.endings.add(&reports[0], gone)
 	delete(r.names, s.id)
 	r.last = append(r.last, numbers)
 	r.last = r.last[max(0, len(r.last)-maxLast):]
@@ -406,13 +414,15 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 			ranks[s.reports[i].runRank()]++
 		}
 		r.append(to, s.id, s.reports, now)
+		r.endings.live(&s.reports[0])
 	}
+	r.shown.ended(to, now)
 	for _, n := range ranks {
 		if n > 1 {
 			report.conflicts += n
 		}
 	}
-	report.bye, report.gone = r.table.ended()
+	report.ended = r.endings.take()
 	appendReceiver(to, report, r.set.ID.String(), r.set.BuildInfo.Version, now)
 	return to
 }
@@ -420,7 +430,12 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 // append appends a session's ranks. The caller holds exporting.
 func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []rankReport, now time.Time) {
 	for i := range reports {
-		appendRank(to, &reports[i], r.hush.quiet[reports[i].info["run"]], r.names.of(session, &reports[i]), r.set.BuildInfo.Version, now)
+		report := &reports[i]
+		if report.unplaced {
+			continue
+		}
+		appendRank(to, report, r.hush.quiet[report.info["run"]], r.names.of(session, report), r.set.BuildInfo.Version, now)
+		r.shown.show(to, to.ResourceMetrics().At(to.ResourceMetrics().Len()-1), shownKey{session, report.device}, report.down)
 	}
 }
 

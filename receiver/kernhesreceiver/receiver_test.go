@@ -105,7 +105,7 @@ func TestSessionEndsWithBye(t *testing.T) {
 	got := points(b.sink.AllMetrics()...)
 	assert.Equal(t, []any{int64(1)}, got["kern_kernels_total"]["in_step"])
 	assert.Equal(t, []any{int64(1)}, got["kern_kernels_total"]["outside"])
-	assert.Equal(t, []any{int64(1)}, got["kern_sessions_ended_total"]["bye"])
+	assert.Equal(t, []any{int64(1)}, got["kern_sessions_ended_total"]["bye,r1"])
 	assert.Equal(t, []any{int64(0)}, got["kern_sessions"]["connected"])
 	assert.EqualValues(t, 0, b.number("kernhes_sessions"))
 	assert.EqualValues(t, 5, b.number("kernhes_frames"))
@@ -176,7 +176,7 @@ func TestEngineGone(t *testing.T) {
 	c.word(1, "hold")
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool {
-		return points(b.sink.AllMetrics()...)["kern_sessions_ended_total"]["gone"] != nil
+		return points(b.sink.AllMetrics()...)["kern_sessions_ended_total"]["gone,r1"] != nil
 	}, waitFor, tick)
 	other.word(1, "outside")
 	other.ack(1)

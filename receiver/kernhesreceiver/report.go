@@ -1,8 +1,11 @@
 package kernhesreceiver
 
 import (
+	"time"
+
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
 // A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
@@ -15,6 +18,10 @@ type rankReport struct {
 	device int
 
 	tracing bool // kernels are traced now
+	hung    bool // nothing happens, and kernels that were launched do not come
+
+	silent time.Duration // since its session's last frame came, by the collector's clock
+	down   string        // why it is not heard; empty: it is
 
 	unplaced bool // no kernel has shown which device it is, and one still may
 
@@ -48,8 +55,17 @@ type rankReport struct {
 	readable   bool
 
 	coverage coverage.Report
+	ranges   *rangesReport // of the process; only in one report, else nil
 	series   []seriesReport
 	stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
+}
+
+// A rangesReport is what is known of a process's NVTX ranges.
+type rangesReport struct {
+	counts    ranges.Counts
+	open      uint64
+	leaks     []ranges.Leak
+	unmatched []ranges.Unmatched
 }
 
 // kernelStates says what became of kernel records; each is in one of them.

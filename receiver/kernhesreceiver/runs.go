@@ -23,6 +23,7 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 		s.mu.Lock()
 		if !s.over {
 			one := liveSession{id: s.id, connected: s.conn != nil, reports: s.engine.reports()}
+			notice(one.reports, max(0, now.Sub(s.heard)))
 			settled, by := s.engine.holds()
 			one.open, one.holds = s.engine.received()-settled, by
 			if !one.connected {

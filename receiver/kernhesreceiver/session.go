@@ -41,6 +41,7 @@ type session struct {
 	engine  engine
 	conn    net.Conn  // nil: none is connected
 	left    time.Time // when the last connection ended
+	heard   time.Time // when the last frame came
 	acked   uint64    // highest frame acknowledged, and journaled if there is a dump
 	counted loose     // what the journal has
 	over    bool
@@ -51,7 +52,7 @@ type session struct {
 }
 
 func newSession(id uint64, e engine, past remembered) *session {
-	s := &session{id: id, turn: make(chan struct{}, 1), engine: e, past: past, acked: past.frame}
+	s := &session{id: id, turn: make(chan struct{}, 1), engine: e, past: past, acked: past.frame, heard: time.Now()}
 	s.turn <- struct{}{}
 	return s
 }

@@ -155,7 +155,7 @@ func newRankStatus(r *rankReport) rankStatus {
 	gpu := "gpu." + strconv.Itoa(r.device) + "."
 	return rankStatus{
 		Rank: r.rank, Device: r.device, GPU: clean(r.info[gpu+"name"]), UUID: clean(r.info[gpu+"uuid"]),
-		KernelAge: age(r.lastNS, r.nowNS), StepAge: age(r.lastStepNS, r.nowNS), WatermarkAge: age(r.watermarkNS, r.nowNS),
+		KernelAge: age(r.lastNS, r.nowOf()), StepAge: age(r.lastStepNS, r.nowOf()), WatermarkAge: age(r.watermarkNS, r.nowOf()),
 		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
 		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
 		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, kernelStates: r.became, Pending: r.pending,

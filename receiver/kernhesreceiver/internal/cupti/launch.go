@@ -283,6 +283,15 @@ func (j *Joiner) Oldest() (time, frame uint64, ok bool) {
 	return l.Time, l.Frame, true
 }
 
+// Stalled reports whether a launch waits for kernels that must come: one that gave none yet, or too few of a known number.
+func (j *Joiner) Stalled() (stalled bool) {
+	j.waitingLaunches(func(l *Launch) {
+		_, known := l.Expected()
+		stalled = stalled || known || l.got == 0
+	})
+	return stalled
+}
+
 // waitingLaunches calls f with each launch that waits for records, oldest first.
 func (j *Joiner) waitingLaunches(f func(*Launch)) {
 	for _, l := range j.open[j.openHead:] {

@@ -85,7 +85,7 @@ var (
 	KernKernelsResidue                   = &Metric{"kern_kernels_residue", "Kernel records received less all that became of them and the pending ones; anything but 0 is a fault of the receiver.", "{kernel}", Gauge, false, []string{"rank"}}
 	KernKernelsTotal                     = &Metric{"kern_kernels_total", "Kernel records by what became of them.", "{kernel}", Sum, false, []string{"rank", "state"}}
 	KernLabelledSecondsTotal             = &Metric{"kern_labelled_seconds_total", "The part of kern_in_step_seconds_total whose kernels have a call: over that, the labelled fraction.", "s", Sum, true, []string{"rank"}}
-	KernLastStepAgeSeconds               = &Metric{"kern_last_step_age_seconds", "Time from the end of the last closed step to the engine's last heartbeat.", "s", Gauge, true, []string{"rank"}}
+	KernLastStepAgeSeconds               = &Metric{"kern_last_step_age_seconds", "Time since the end of the last closed step; it goes on by the collector's clock while the engine is silent.", "s", Gauge, true, []string{"rank"}}
 	KernLaunchesCapturedTotal            = &Metric{"kern_launches_captured_total", "Launches that went into a graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesTotal                    = &Metric{"kern_launches_total", "Kernel and graph launches, captured ones included.", "{launch}", Sum, false, []string{"rank"}}
 	KernLaunchesUnfulfilledTotal         = &Metric{"kern_launches_unfulfilled_total", "Launches given up on without all their records.", "{launch}", Sum, false, []string{"rank"}}
@@ -94,9 +94,11 @@ var (
 	KernPackedRecordsPending             = &Metric{"kern_packed_records_pending", "Records that are packed and wait for the logs pipeline.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernPackedRecordsTotal               = &Metric{"kern_packed_records_total", "Records that were packed for the logs pipeline, by what became of them.", "{record}", Sum, false, []string{"rank", "record", "delivery"}}
 	KernPackedResidue                    = &Metric{"kern_packed_residue", "Records packed less those that the logs pipeline took or refused and the pending ones; anything but 0 is a fault of the receiver.", "{record}", Gauge, false, []string{"rank", "record"}}
+	KernRangeFaultsTotal                 = &Metric{"kern_range_faults_total", "NVTX ranges of the process whose push and pop do not match.", "{range}", Sum, false, []string{"rank", "fault"}}
+	KernRangesOpen                       = &Metric{"kern_ranges_open", "NVTX ranges of the process that are open now. A number that grows shows ranges that are pushed and never popped; GET /status names them.", "{range}", Gauge, false, []string{"rank"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Live sessions that share run and rank with another one.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
-	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so.", "{session}", Sum, false, []string{"end"}}
+	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so, and by their run and first rank: 0 while one is live.", "{session}", Sum, false, []string{"end", "run", "rank"}}
 	KernShimBufferRequestsTotal          = &Metric{"kern_shim_buffer_requests_total", "Activity buffers that CUPTI asked for.", "{buffer}", Sum, false, []string{"rank"}}
 	KernShimBufferSecondsTotal           = &Metric{"kern_shim_buffer_seconds_total", "Time in the shim's callbacks that give CUPTI a buffer or take one back, on whichever thread CUPTI calls them.", "s", Sum, true, []string{"rank"}}
 	KernShimBuffers                      = &Metric{"kern_shim_buffers", "Activity buffers out of the pool.", "{buffer}", Gauge, false, []string{"rank"}}
@@ -129,8 +131,9 @@ var (
 	KernTraceCostSecondsTotal            = &Metric{"kern_trace_cost_seconds_total", "What tracing costs the engine. shim: time of its threads in the shim's callbacks and its part of NVTX calls, measured; of the whole process, with its first rank. cupti: an estimate, the kernels received times what CUPTI takes for one in their mode: software 1.2 µs (docs/gpu.md), hes 0.26 µs (reported, not measured by us), off 0.", "s", Sum, true, []string{"rank", "source"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
 	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were (docs/books.md has the reasons).", "{record}", Sum, false, []string{"rank", "reason"}}
-	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI or another client has it.", "{flag}", Gauge, false, []string{"rank"}}
-	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark is behind the engine's last heartbeat.", "s", Gauge, true, []string{"rank"}}
+	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI, another client has it, or the engine is not heard (kern_up).", "{flag}", Gauge, false, []string{"rank"}}
+	KernUp                               = &Metric{"kern_up", "1 while the engine is heard, without a reason. Else 0, with the reason: silent (no frame for 4 s: it is stopped or cut off), hung (it does nothing for 30 s and kernels that it launched do not come), gone (it ended without bye) or ended (it said bye). An ended rank says so for 2 minutes; then its gauges end.", "{flag}", Gauge, false, []string{"rank", "reason"}}
+	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark lies behind the present, which goes on by the collector's clock while the engine is silent.", "s", Gauge, true, []string{"rank"}}
 	KernWatermarkSeconds                 = &Metric{"kern_watermark_seconds", "Unix time up to which the rank's device time is known.", "s", Gauge, true, []string{"rank"}}
 )
 
@@ -163,6 +166,8 @@ var Metrics = []*Metric{
 	KernPackedRecordsPending,
 	KernPackedRecordsTotal,
 	KernPackedResidue,
+	KernRangeFaultsTotal,
+	KernRangesOpen,
 	KernRankConflicts,
 	KernSessions,
 	KernSessionsEndedTotal,
@@ -199,6 +204,7 @@ var Metrics = []*Metric{
 	KernTraceDropCountReadable,
 	KernTraceDroppedRecordsTotal,
 	KernTraceOn,
+	KernUp,
 	KernWatermarkAgeSeconds,
 	KernWatermarkSeconds,
 }

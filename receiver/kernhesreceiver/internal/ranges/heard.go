@@ -41,12 +41,11 @@ type place struct {
 	text   int
 }
 
-// hear takes a range that is no step's, outside any step of its thread, and returns its place.
-func (t *Tracker) hear(th *threadState, d Domain, label uint32) node {
+// hear takes a range that is no step's, outside any step of its thread, in a place, and returns its own place.
+func (t *Tracker) hear(around node, d Domain, label uint32) node {
 	if label == 0 {
-		return 0
+		return around
 	}
-	around := t.innermost(th)
 	text, ok := t.heard.text(d, t.domains[d], t.texts[label])
 	if !ok {
 		return around

@@ -162,6 +162,7 @@ func (t *Tracker) Push(p Push) (id ID, step Step, ended []ID) {
 	if p.Depth != unknownDepth && p.Depth > 0 {
 		ended = t.resync(th, k, uint64(p.Depth)-1, p.Again)
 	}
+	around := t.innermost(th)
 	t.order++
 	th.last = t.order
 	k.depth++
@@ -173,7 +174,7 @@ func (t *Tracker) Push(p Push) (id ID, step Step, ended []ID) {
 		t.of[id] = th
 		th.steps = append(th.steps, id)
 	case len(th.steps) == 0:
-		e.heard = t.hear(th, p.Domain, e.label)
+		e.heard = t.hear(around, p.Domain, e.label)
 	}
 	k.entries = append(k.entries, e)
 	if id == 0 {
@@ -293,7 +294,7 @@ func (t *Tracker) Start(r uint64, d Domain, text string, time uint64) (id ID, s 
 		t.of[id] = nil
 		t.started = append(t.started, id)
 	} else {
-		one.heard = t.hear(nil, d, label)
+		one.heard = t.hear(0, d, label)
 	}
 	t.starts[r] = one
 	return id, s
