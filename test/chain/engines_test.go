@@ -24,8 +24,8 @@ func (c *collector) sessions(t testing.TB) numbers {
 	return numbers{}
 }
 
-// ended is how many sessions ended in a way, of all runs and ranks.
-func (c *collector) ended(t testing.TB, end string) (n float64) {
+// endings is how many sessions ended in a way, of all runs and ranks.
+func (c *collector) endings(t testing.TB, end string) (n float64) {
 	t.Helper()
 	for name, value := range c.sessions(t) {
 		if strings.HasPrefix(name, "kern_sessions_ended_total{") && strings.Contains(name, `end="`+end+`"`) {
@@ -53,7 +53,7 @@ func TestEngineKilled(t *testing.T) {
 			}
 			p.end(-1)
 			// Its numbers are exported after its lines are written, and then how many sessions ended.
-			c.eventually("the session has ended", func() bool { return c.ended(t, "gone") == 1 })
+			c.eventually("the session has ended", func() bool { return c.endings(t, "gone") == 1 })
 			ranks := c.ranks(t, p.run)
 			require.Len(t, ranks, 1)
 			r, want := ranks[0], asRecorded()["solo.rank0"].Devices[0]
@@ -79,7 +79,7 @@ func TestEngineKilled(t *testing.T) {
 			n := c.sessions(t)
 			assert.Zero(t, n[`kern_sessions{link="connected"}`])
 			assert.Zero(t, n[`kern_sessions{link="waiting"}`])
-			assert.Equal(t, 1.0, c.ended(t, "gone"))
+			assert.Equal(t, 1.0, c.endings(t, "gone"))
 			own := all(scrape(t, c.own))
 			assert.Zero(t, own["otelcol_kernhes_sessions"])
 			assert.Zero(t, own["otelcol_kernhes_connections"])
@@ -90,7 +90,7 @@ func TestEngineKilled(t *testing.T) {
 			require.Len(t, next, 1)
 			isExpected(t, "solo.rank0", next[0])
 			assert.Equal(t, before, exports(t, c, p.run), "exports of the dead engine's numbers")
-			assert.Equal(t, 1.0, c.ended(t, "bye"))
+			assert.Equal(t, 1.0, c.endings(t, "bye"))
 		})
 	}
 }
