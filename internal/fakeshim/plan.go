@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 
 	"github.com/kernhes/kernhes/internal/krec"
 )
@@ -109,17 +110,21 @@ func (d *deliveries) last(now uint64) delivery {
 	return d.take(at, math.MaxInt)
 }
 
+// take takes the records of buffers up to frame raw that are due.
 func (d *deliveries) take(at uint64, raw int) delivery {
 	out := delivery{at: at}
-	var waiting []record
-	for _, r := range d.waiting {
-		if r.due <= at && r.raw <= raw {
-			out.records = append(out.records, r)
-		} else {
-			waiting = append(waiting, r)
+	// Those of later buffers are the rest of waiting, and stay where they are; of the others, those not due move up to them.
+	begin := sort.Search(len(d.waiting), func(i int) bool { return d.waiting[i].raw > raw })
+	for i := begin - 1; i >= 0; i-- {
+		if d.waiting[i].due <= at {
+			out.records = append(out.records, d.waiting[i])
+			continue
 		}
+		begin--
+		d.waiting[begin] = d.waiting[i]
 	}
-	d.waiting = waiting
+	d.waiting = d.waiting[begin:]
+	slices.Reverse(out.records) // in file order
 	if d.rng != nil {
 		d.rng.Shuffle(len(out.records), func(i, k int) { out.records[i], out.records[k] = out.records[k], out.records[i] })
 	}

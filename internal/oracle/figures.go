@@ -176,10 +176,14 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []*kerne
 		return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Order, b.Order))
 	})
 	var latest int64
+	ordered, longest := byStart(kernels)
 	for i := range f.Steps {
 		r := &f.Steps[i]
 		if i > 0 {
-			others := intervals(kernels, func(k *kernel) bool {
+			// Those that may lie between: no kernel of the longest's time reaches over latest from before.
+			begin := from(ordered, latest-longest)
+			near := ordered[begin:max(begin, from(ordered, r.Last))]
+			others := intervals(near, func(k *kernel) bool {
 				return !k.Comm && k.Step != r.Order && k.End > latest && k.Start < r.Last
 			})
 			r.Foreign = union(clip(others, latest, r.Last))
@@ -193,6 +197,21 @@ func figures(device uint32, counts Counts, complete map[*step]bool, all []*kerne
 		f.Groups[text] = Group{g.Steps + 1, g.Kernels + r.Kernels, g.Compute + r.Compute, g.Comm + r.Comm, g.Wall + r.Wall}
 	}
 	return f
+}
+
+// byStart is kernels by start, and how long the longest is.
+func byStart(kernels []*kernel) (ordered []*kernel, longest int64) {
+	ordered = slices.SortedFunc(slices.Values(kernels), func(a, b *kernel) int { return cmp.Compare(a.Start, b.Start) })
+	for _, k := range kernels {
+		longest = max(longest, k.End-k.Start)
+	}
+	return ordered, longest
+}
+
+// from is the place of the first kernel that starts at a time or later.
+func from(ordered []*kernel, start int64) int {
+	at, _ := slices.BinarySearchFunc(ordered, start, func(k *kernel, start int64) int { return cmp.Compare(k.Start, start) })
+	return at
 }
 
 func row(p *step, complete bool, kernels []*kernel) Row {

@@ -83,11 +83,12 @@ func TestFewChunksThatWaitHoldNothingUp(t *testing.T) {
 	for n := uint64(1); n <= 4; n++ {
 		c.word(n, "chunk 2097152") // four of them are the bound of 8 MiB
 	}
-	require.Eventually(t, func() bool { return b.received(1) == 4 }, waitFor, tick, "what waits is within the bound")
+	c.word(5, "outside")
+	require.Eventually(t, func() bool { return b.received(1) == 5 }, waitFor, tick, "what waits is within the bound")
 	require.Empty(t, b.became(1))
 	require.Equal(t, 1, b.logs.FilterMessage("nothing is acknowledged until this works again").Len(), "said once")
 	busy.Store(false)
-	c.ack(4)
+	c.ack(5)
 	assert.Equal(t, []bool{true, true, true, true}, b.became(1))
 	assert.Equal(t, 1, b.logs.FilterMessage("all is delivered again").Len())
 	assert.Greater(t, p.calls.Load(), int64(4))

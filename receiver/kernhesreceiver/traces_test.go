@@ -35,10 +35,9 @@ func TestSpansEqualTheRecordings(t *testing.T) {
 	}
 	ids := map[string][]string{} // of traces by recording
 	for _, name := range recordingNames() {
-		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
-		require.NoError(t, err)
-		want := oracleLines(oracle.Do(recording, oracle.NCCL))
-		rows := oracle.Do(recording, oracle.NCCL).Devices[0].Steps
+		worked := workOut(t, name)
+		recording := worked.Recording
+		want, rows := oracleLines(worked.work), worked.work.Devices[0].Steps
 		for _, layout := range []trace.Layout{trace.Tree, trace.Flat} {
 			if layout == trace.Flat && name != "tp2.rank0" {
 				continue // one is enough
