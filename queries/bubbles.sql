@@ -1,31 +1,41 @@
--- Where does the GPU do nothing? Time in which no kernel runs, by what came after it.
+-- Where does the GPU do nothing? Time in which no kernel of the rank runs, from its first step to its last, by what came after it.
+--
+-- Any kernel ends a gap: one of another step that overlaps, and one outside any step. Kernels that only wait for the host
+-- (class spin) are none. All gaps together are what kern_device_seconds_total says is idle (or unknown) in that time. A
+-- rank without steps has its gaps from its first kernel to its last.
 --
 -- rank, program
--- before     call before whose kernel the gap is; (next step): from a step's last kernel to the next step's first
+-- before     call of the next kernel of a step; (next step): that is the first of its step; (no step): none follows
 -- gaps       how many
--- total_ms   their time. Within steps all of them together are the steps' idle_ns
+-- total_ms   their time
 -- copy_ms    of it, what the rank's copies took that began in such a gap, at most
 -- pct        percent of the rank's time from its first step to its last
 -- p50_us, p99_us   of one gap
-with running as (
-  select rank, seq, program, call, start_ns,
-         max(start_ns + dur_ns) over (partition by rank, seq order by start_ns, pos rows between unbounded preceding and 1 preceding) as busy_until
-  from k where seq is not null and class <> 'spin'),
-steps as (
-  select rank, program, start_ns,
-         max(end_ns) over (partition by rank order by start_ns, seq rows between unbounded preceding and 1 preceding) as busy_until
-  from s),
+with busy as (
+  select rank, seq, program, call, start_ns, start_ns + dur_ns as end_ns, pos,
+         max(start_ns + dur_ns) over (partition by rank order by start_ns, seq, pos rows between unbounded preceding and 1 preceding) as busy_until
+  from k where class <> 'spin'),
+steps as (select rank, seq, min(start_ns) as first_ns, max(end_ns) as last_ns from busy where seq is not null group by rank, seq),
+whole as (
+  select rank, coalesce(min(start_ns) filter (seq is not null), min(start_ns)) as begin_ns,
+         coalesce(max(end_ns) filter (seq is not null), max(end_ns)) as end_ns
+  from busy group by rank),
 gaps as (
-  select rank, program, call as before, busy_until as from_ns, start_ns as to_ns from running where start_ns > busy_until
-  union all
-  select rank, program, '(next step)', busy_until, start_ns from steps where start_ns > busy_until),
+  select rank, busy_until as from_ns, start_ns as to_ns
+  from busy join whole using (rank) where start_ns > busy_until and busy_until >= whole.begin_ns and start_ns <= whole.end_ns),
+starts as ( -- of kernels of steps; of those that start together, one
+  select rank, start_ns, min_by(program, (seq, pos)) as program,
+         min_by(case when start_ns = first_ns then '(next step)' else call end, (seq, pos)) as before
+  from busy join steps using (rank, seq) group by rank, start_ns),
+named as (
+  select g.rank, coalesce(n.program, '') as program, coalesce(n.before, '(no step)') as before, g.from_ns, g.to_ns
+  from gaps g asof left join starts n on g.rank = n.rank and g.to_ns <= n.start_ns),
 copied as (
   select g.rank, g.from_ns, g.to_ns, least(sum(c.dur_ns), any_value(g.to_ns - g.from_ns)) as ns
   from c asof join gaps g on c.rank = g.rank and c.start_ns >= g.from_ns
-  where c.start_ns < g.to_ns group by all),
-whole as (select rank, max(end_ns) - min(start_ns) as ns from s group by rank)
+  where c.start_ns < g.to_ns group by all)
 select rank, program, before, count(*) as gaps, sum(to_ns - from_ns) / 1e6 as total_ms, coalesce(sum(copied.ns), 0) / 1e6 as copy_ms,
-       round(100 * sum(to_ns - from_ns) / any_value(whole.ns), 3) as pct,
+       round(100 * sum(to_ns - from_ns) / any_value(whole.end_ns - whole.begin_ns), 3) as pct,
        quantile_disc(to_ns - from_ns, 0.5) / 1e3 as p50_us, quantile_disc(to_ns - from_ns, 0.99) / 1e3 as p99_us
-from gaps join whole using (rank) left join copied using (rank, from_ns, to_ns)
+from named join whole using (rank) left join copied using (rank, from_ns, to_ns)
 group by rank, program, before order by sum(to_ns - from_ns) desc, rank, program, before limit 50;

@@ -101,6 +101,7 @@ type figures struct {
 	Called      int64 `json:"called"`
 	First       int64 `json:"first_ns"`
 	Last        int64 `json:"last_ns"`
+	Idle        int64 `json:"idle_ns"`
 	Copies      map[string]int64
 	Steps       []expectedStep
 }

@@ -151,37 +151,6 @@ func TestWaitsOfTheRecordings(t *testing.T) {
 	require.Greater(t, wait[0], 2*wait[1]) // rank 1 was disturbed in decode steps, so rank 0 waits
 }
 
-func TestBubbles(t *testing.T) {
-	dir := recordings(t)
-	d := open(t, duck.Archive{Dir: dir})
-	text, err := os.ReadFile(filepath.Join(root, "queries", "bubbles.sql"))
-	require.NoError(t, err)
-	all := d.query("%s", strings.Replace(string(text), "limit 50", "", 1))
-	inside, between := map[int64]int64{}, map[int64]int64{}
-	for _, r := range all {
-		require.LessOrEqual(t, r.float("copy_ms"), r.float("total_ms"))
-		if r.text("before") == "(next step)" {
-			between[r.int("rank")] += r.ns("total_ms")
-		} else {
-			inside[r.int("rank")] += r.ns("total_ms")
-		}
-	}
-	require.Len(t, d.file("bubbles.sql"), min(50, len(all)))
-	for rank, name := range []string{"tp2.rank0", "tp2.rank1"} {
-		var idle, gaps int64
-		latest := int64(0)
-		for i, row := range record(t, name).work.Devices[0].Steps {
-			idle += row.Wall - row.Compute - row.Comm
-			if i > 0 {
-				gaps += max(row.First-latest, 0)
-			}
-			latest = max(latest, row.Last)
-		}
-		require.Equal(t, idle, inside[int64(rank)], name)
-		require.Equal(t, gaps, between[int64(rank)], name)
-	}
-}
-
 // TestEachQueryRunsAndIsDescribed runs all files on an archive of one rank too, and holds each to name its columns.
 func TestEachQueryRunsAndIsDescribed(t *testing.T) {
 	one := t.TempDir()

@@ -45,9 +45,16 @@ func Open(a Archive, views string) (*sql.DB, error) {
 	return db, nil
 }
 
+// clean is a folder's one name, so that it is known when it is given twice.
 func clean(dir string) string {
 	if dir == "" || strings.Contains(dir, "://") {
 		return dir
+	}
+	if whole, err := filepath.Abs(dir); err == nil {
+		dir = whole
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
 	}
 	return filepath.Clean(dir)
 }
