@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 var update = flag.Bool("update", false, "write golden files and the README's tables anew")
@@ -46,6 +47,33 @@ func TestReadmeTables(t *testing.T) {
 		return
 	}
 	assert.Equal(t, want, string(text), "README.md is not what it is generated from: run make golden")
+}
+
+// TestReadmeManifest holds the README's manifest of a collector of one's own to that of the distribution, which is built.
+func TestReadmeManifest(t *testing.T) {
+	type component struct{ GoMod, Import, Name string }
+	type manifest struct{ Receivers, Exporters, Extensions, Providers []component }
+	read := func(text string) (m manifest) {
+		require.NoError(t, yaml.Unmarshal([]byte(text), &m))
+		return m
+	}
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(readme), "\n## A collector of your own\n")
+	require.True(t, ok)
+	_, block, ok := strings.Cut(section, "```yaml\n")
+	require.True(t, ok)
+	block, _, _ = strings.Cut(block, "```")
+	whole, err := os.ReadFile("../../builder-config.yaml")
+	require.NoError(t, err)
+	short, long := read(block), read(string(whole))
+	assert.Subset(t, long.Receivers, short.Receivers)
+	assert.Subset(t, long.Exporters, short.Exporters)
+	assert.Subset(t, long.Extensions, short.Extensions)
+	assert.Subset(t, long.Providers, short.Providers)
+	assert.Equal(t, "kernhesreceiver", short.Receivers[0].Name)
+	assert.Equal(t, "kernparquetexporter", short.Exporters[0].Name)
+	assert.Equal(t, "kernparquetencodingextension", short.Extensions[0].Name)
 }
 
 // configTable is the comments of Config's fields.
