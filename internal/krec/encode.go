@@ -18,7 +18,16 @@ func Write(path string, r *Recording) error {
 
 // Encode lays r out as an unpacked recording.
 func Encode(r *Recording) []byte {
-	var b []byte
+	size := 0 // about what comes out: growing step by step would copy most of it many times
+	for _, f := range r.Frames {
+		size += 128
+		if raw, ok := f.(*Raw); ok {
+			for _, record := range raw.Records {
+				size += len(record)
+			}
+		}
+	}
+	b := make([]byte, 0, size)
 	for _, f := range r.Frames {
 		head := len(b)
 		b = append32(b, f.Kind(), 0)
