@@ -247,7 +247,21 @@ func typeName(v pcommon.Value) string {
 	return map[pcommon.ValueType]string{pcommon.ValueTypeStr: "string", pcommon.ValueTypeInt: "int"}[v.Type()]
 }
 
-// TestMetadata holds what is emitted to metadata.yaml, and metadata.yaml to what is emitted.
+// unitOf is the unit that a metric's name tells, and whether its values are floating-point: by the naming of Prometheus, a
+// name ends in its unit, and _total after that says that it is a sum. The code's units are generated from metadata.yaml, so
+// that is not what to hold them to.
+func unitOf(name string) (unit string, double bool) {
+	switch name = strings.TrimSuffix(name, "_total"); {
+	case strings.HasSuffix(name, "_seconds"):
+		return "s", true
+	case strings.HasSuffix(name, "_bytes"):
+		return "By", false
+	}
+	return "{", false // a count, of what stands in the braces
+}
+
+// TestMetadata holds what is emitted to the rules of names, to what metadata.yaml says of attributes, and that all it
+// declares is emitted.
 func TestMetadata(t *testing.T) {
 	d := readDeclared(t)
 	emitted, attributes, resources := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -266,13 +280,12 @@ func TestMetadata(t *testing.T) {
 		emitted[name] = true
 		want, ok := d.Metrics[name]
 		require.True(t, ok, "%s is not declared", name)
-		assert.Equal(t, want.Unit, m.Unit(), name)
-		assert.Equal(t, want.Description, m.Description(), name)
+		unit, double := unitOf(name)
+		assert.True(t, strings.HasPrefix(m.Unit(), unit), "%s: unit %q", name, m.Unit())
+		assert.NotEmpty(t, m.Description(), name)
 		check := func(p pcommon.Map) {
-			assert.Equal(t, len(want.Attributes), p.Len(), name)
 			for k, v := range p.All() {
 				attributes[k] = true
-				assert.Contains(t, want.Attributes, k, name)
 				assert.Equal(t, d.Attributes[k].Type, typeName(v), "%s: %s", name, k)
 				if enum := d.Attributes[k].Enum; enum != nil {
 					assert.Contains(t, enum, v.AsString(), "%s: %s", name, k)
@@ -281,26 +294,20 @@ func TestMetadata(t *testing.T) {
 		}
 		for _, p := range numbers(m) {
 			check(p.Attributes())
-			kind := want.Sum
-			if kind == nil {
-				kind = want.Gauge
-			}
-			require.NotNil(t, kind, name)
-			assert.Equal(t, map[string]pmetric.NumberDataPointValueType{
-				"int": pmetric.NumberDataPointValueTypeInt, "double": pmetric.NumberDataPointValueTypeDouble}[kind.ValueType],
-				p.ValueType(), name)
+			assert.Equal(t, double, p.ValueType() == pmetric.NumberDataPointValueTypeDouble, name)
 		}
+		assert.Equal(t, strings.HasSuffix(name, "_total"), m.Type() == pmetric.MetricTypeSum, "%s: sums, and nothing else, end in _total", name)
 		switch m.Type() {
 		case pmetric.MetricTypeSum:
 			require.NotNil(t, want.Sum, name)
-			assert.Equal(t, want.Sum.Monotonic, m.Sum().IsMonotonic(), name)
-			assert.Equal(t, want.Sum.Temporality, strings.ToLower(m.Sum().AggregationTemporality().String()), name)
-		case pmetric.MetricTypeGauge:
-			assert.NotNil(t, want.Gauge, name)
+			assert.True(t, want.Sum.Monotonic && m.Sum().IsMonotonic(), name)
+			assert.Equal(t, "cumulative", want.Sum.Temporality, name)
+			assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Sum().AggregationTemporality(), name)
 		case pmetric.MetricTypeHistogram:
 			require.NotNil(t, want.Histogram, name)
 			check(m.Histogram().DataPoints().At(0).Attributes())
-			assert.Equal(t, want.Histogram.Temporality, strings.ToLower(m.Histogram().AggregationTemporality().String()), name)
+			assert.Equal(t, "cumulative", want.Histogram.Temporality, name)
+			assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.Histogram().AggregationTemporality(), name)
 		}
 	})
 	for name, m := range d.Metrics {
