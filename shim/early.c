@@ -19,23 +19,35 @@ struct slot {
 
 static struct slot slots[EARLY_RANGES];
 
-static void keep(uint64_t range, bool started, uint32_t domain, uint32_t depth, struct text text) {
+// take gives a free slot, else the one of this thread's oldest push: among many ranges that stay open, those which matter
+// came last. NULL if all are other threads'.
+static struct slot *take(void) {
+  struct slot *oldest = NULL;
+  uint32_t thread = events_thread();
   for (uint32_t i = 0; i < EARLY_RANGES; i++) {
     struct slot *s = &slots[i];
     int free_state = FREE;
-    if (!atomic_compare_exchange_strong(&s->state, &free_state, TAKEN)) continue;
-    s->thread = events_thread();
-    s->domain = domain;
-    s->depth = depth;
-    s->registered = text.registered;
-    s->length = text.length < KW_MAX_TEXT ? text.length : KW_MAX_TEXT;
-    s->started = started;
-    s->range = range;
-    s->time = clock_now();
-    if (text.registered == 0 && s->length > 0) memcpy(s->text, text.bytes, s->length);
-    atomic_store_explicit(&s->state, OPEN, memory_order_release);
-    return;
+    if (atomic_compare_exchange_strong(&s->state, &free_state, TAKEN)) return s;
+    if (free_state != OPEN || s->started || s->thread != thread) continue;
+    if (oldest == NULL || s->time < oldest->time) oldest = s;
   }
+  if (oldest != NULL) atomic_store(&oldest->state, TAKEN);
+  return oldest;
+}
+
+static void keep(uint64_t range, bool started, uint32_t domain, uint32_t depth, struct text text) {
+  struct slot *s = take();
+  if (s == NULL) return;
+  s->thread = events_thread();
+  s->domain = domain;
+  s->depth = depth;
+  s->registered = text.registered;
+  s->length = text.length < KW_MAX_TEXT ? text.length : KW_MAX_TEXT;
+  s->started = started;
+  s->range = range;
+  s->time = clock_now();
+  if (text.registered == 0 && s->length > 0) memcpy(s->text, text.bytes, s->length);
+  atomic_store_explicit(&s->state, OPEN, memory_order_release);
 }
 
 void early_push(uint32_t domain, uint32_t depth, struct text text) { keep(0, false, domain, depth, text); }

@@ -4,7 +4,7 @@
 
 #include "events.h"
 
-#define EARLY_RANGES 64u // in the whole process; more are not remembered
+#define EARLY_RANGES 64u // in the whole process; of more, a thread remembers its last
 
 void early_push(uint32_t domain, uint32_t depth, struct text text);
 void early_pop(uint32_t domain, uint32_t depth); // depth: after; or KW_DEPTH_UNKNOWN

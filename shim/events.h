@@ -20,7 +20,7 @@ struct self {
   bool launching;  // between entry and exit of a launch call
   bool captured;   // a graph node was made since that entry
   uint16_t due;    // calls until one is timed; 0: none was made yet
-  uint16_t depth[EVENTS_DEPTHS];
+  uint32_t depth[EVENTS_DEPTHS];
 };
 
 extern _Thread_local struct self self __attribute__((tls_model("initial-exec")));

@@ -69,7 +69,7 @@ static void spell_attributes(struct spelled *s, const nvtx_attributes *a) {
 // push notes a range and returns its level, from 0, or NVTX_NO_TRACKING.
 static int push(uint32_t domain, struct text text) {
   uint32_t depth = KW_DEPTH_UNKNOWN;
-  if (domain < EVENTS_DEPTHS && self.depth[domain] < UINT16_MAX) depth = ++self.depth[domain];
+  if (domain < EVENTS_DEPTHS && self.depth[domain] < KW_DEPTH_UNKNOWN - 1) depth = ++self.depth[domain];
   int now = mode();
   uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE) events_push(0, events_thread(), domain, depth, text);

@@ -74,9 +74,8 @@ static void drop(struct ranges *r, struct open *o) {
 }
 
 static void cut_to(struct ranges *r, struct stack *s, uint32_t depth) {
-  for (; s->depth > depth; s->depth--) {
-    if (s->depth <= RANGES_DEEP) drop(r, &s->open[s->depth - 1]);
-  }
+  for (; s->kept > 0 && s->open[s->kept - 1].depth > depth; s->kept--, r->open--) drop(r, &s->open[s->kept - 1]);
+  if (s->depth > depth) s->depth = depth;
 }
 
 static bool keep_text(struct ranges *r, struct open *o, uint32_t text, const void *bytes, uint32_t length) {
@@ -89,25 +88,42 @@ static bool keep_text(struct ranges *r, struct open *o, uint32_t text, const voi
   return true;
 }
 
+// let_go drops the outermost of the inner ones.
+static void let_go(struct ranges *r, struct stack *s) {
+  struct open *at = &s->open[RANGES_OUTER];
+  drop(r, at);
+  s->kept--;
+  r->open--;
+  memmove(at, at + 1, (s->kept - RANGES_OUTER) * sizeof *at);
+}
+
+static bool has_room(struct ranges *r, struct stack *s) {
+  if (r->open == RANGES_OPEN) return false;
+  if (s->kept < s->room) return true;
+  uint32_t room = s->room == 0 ? 4 : s->room * 2;
+  struct open *open = realloc(s->open, room * sizeof *open);
+  if (open == NULL) return false;
+  s->open = open;
+  s->room = room;
+  return true;
+}
+
 bool ranges_push(struct ranges *r, const kw_push *e) {
   struct thread *t = thread_of(r, e->head.thread);
   struct stack *s = t == NULL ? NULL : stack_of(t, e->domain, true);
   if (s == NULL) return false;
-  if (e->depth != KW_DEPTH_UNKNOWN && e->depth > 0) cut_to(r, s, e->depth - 1);
-  if (s->depth >= RANGES_DEEP) {
-    s->depth++;
-    return false;
+  if (e->depth != KW_DEPTH_UNKNOWN && e->depth > 0) {
+    cut_to(r, s, e->depth - 1);
+    s->depth = e->depth - 1;
   }
-  if (s->depth == s->room) {
-    uint32_t room = s->room == 0 ? 4 : s->room * 2;
-    struct open *open = realloc(s->open, room * sizeof *open);
-    if (open == NULL) return false;
-    s->open = open;
-    s->room = room;
-  }
-  struct open *o = &s->open[s->depth++];
-  *o = (struct open){.time = e->head.time};
-  return keep_text(r, o, e->text, e + 1, e->length);
+  s->depth++;
+  bool made_room = s->kept == RANGES_OUTER + RANGES_INNER;
+  if (made_room) let_go(r, s);
+  if (!has_room(r, s)) return false;
+  struct open *o = &s->open[s->kept++];
+  r->open++;
+  *o = (struct open){.time = e->head.time, .depth = s->depth};
+  return keep_text(r, o, e->text, e + 1, e->length) && !made_room;
 }
 
 void ranges_pop(struct ranges *r, const kw_pop *e) {
@@ -144,8 +160,8 @@ const struct thread *ranges_of(const struct ranges *r, uint32_t thread) {
 }
 
 const struct open *ranges_innermost(const struct stack *s) {
-  uint32_t kept = s->depth < RANGES_DEEP ? s->depth : RANGES_DEEP;
-  return kept == 0 ? NULL : &s->open[kept - 1];
+  const struct open *last = s->kept == 0 ? NULL : &s->open[s->kept - 1];
+  return last != NULL && last->depth == s->depth ? last : NULL;
 }
 
 void ranges_free(struct ranges *r) {

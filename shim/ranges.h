@@ -8,7 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RANGES_DEEP 64u          // open ranges a (thread, domain); deeper ones are only counted
+// Of a (thread, domain), these many of the outermost open ranges are kept, and of the innermost. An engine that leaves
+// ranges open pushes its steps and calls ever deeper, above what leaked.
+#define RANGES_OUTER 64u
+#define RANGES_INNER 64u
+#define RANGES_OPEN 65536u       // kept in all, 4 MiB
 #define RANGES_THREADS 4096u
 #define RANGES_DOMAINS 16u       // domains a thread
 #define RANGES_STARTED 1024u     // start/end ranges
@@ -16,6 +20,7 @@
 
 struct open {
   uint64_t time;
+  uint32_t depth;  // of a pushed one: itself counted
   uint64_t range;  // of a start/end range
   uint32_t thread; // of a start/end range: who started it
   uint32_t domain; // likewise
@@ -26,9 +31,9 @@ struct open {
 
 struct stack {
   uint32_t domain;
-  uint32_t depth; // may exceed RANGES_DEEP
-  uint32_t room;
-  struct open *open; // the outermost min(depth, RANGES_DEEP)
+  uint32_t depth;
+  uint32_t kept, room;
+  struct open *open; // kept ones, by depth
 };
 
 struct thread {
@@ -43,9 +48,10 @@ struct ranges {
   struct open *started;
   uint32_t starts;
   uint64_t bytes;
+  uint32_t open; // kept in all stacks
 };
 
-// Each returns false if something did not fit. depth: after; or KW_DEPTH_UNKNOWN. A known depth heals lost events.
+// Each returns false if something did not fit, or had to make room. depth: after; or KW_DEPTH_UNKNOWN. A known depth heals lost events.
 bool ranges_push(struct ranges *r, const kw_push *e);
 void ranges_pop(struct ranges *r, const kw_pop *e);
 bool ranges_start(struct ranges *r, const kw_start *e);
@@ -54,7 +60,7 @@ void ranges_end(struct ranges *r, uint64_t range);
 // ranges_of gives a thread's stacks, or NULL.
 const struct thread *ranges_of(const struct ranges *r, uint32_t thread);
 
-// ranges_innermost gives the innermost range that is kept, or NULL.
+// ranges_innermost gives the innermost open range; NULL if there is none, or it is not kept.
 const struct open *ranges_innermost(const struct stack *s);
 
 void ranges_free(struct ranges *r);

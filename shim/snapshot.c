@@ -58,15 +58,23 @@ static void put_domains(struct snapshot *s, const struct bytes *domains) {
   }
 }
 
-static void put_push(struct snapshot *s, uint32_t thread, uint32_t domain, uint32_t depth, const struct open *o) {
+// An opening is one open range of a thread, to be put in order of time.
+struct opening {
+  uint64_t time;
+  uint32_t thread, domain, depth;
+  const struct open *open;
+};
+
+static void put_push(struct snapshot *s, const struct opening *opening) {
+  const struct open *o = opening->open;
   size_t bytes = sizeof(kw_push) + ((o->length + 7u) & ~7u);
   kw_push *e = item(s, KW_EVENTS, bytes);
   if (e == NULL) return;
-  e->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = thread, .time = o->time};
-  e->domain = domain;
+  e->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = opening->thread, .time = opening->time};
+  e->domain = opening->domain;
   e->text = o->text;
   e->length = o->length;
-  e->depth = depth;
+  e->depth = opening->depth;
   if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
 }
 
@@ -82,16 +90,27 @@ static void put_start(struct snapshot *s, const struct open *o) {
   if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
 }
 
-// An opening is one open range of a thread, to be put in order of time.
-struct opening {
-  const struct open *open;
-  uint32_t thread, domain, depth;
-};
-
 static int by_time(const void *a, const void *b) {
   const struct opening *x = a, *y = b;
-  if (x->open->time != y->open->time) return x->open->time < y->open->time ? -1 : 1;
+  if (x->time != y->time) return x->time < y->time ? -1 : 1;
   return x->depth < y->depth ? -1 : x->depth > y->depth; // equal times: outer before inner
+}
+
+// list_stack appends what is kept of a stack. If the innermost range is not, one without a text stands for it, so that the
+// collector's stack is as deep.
+static bool list_stack(struct bytes *list, uint32_t thread, const struct stack *s) {
+  static const struct open nameless;
+  struct opening o = {.thread = thread, .domain = s->domain};
+  for (uint32_t i = 0; i < s->kept; i++) {
+    o.open = &s->open[i];
+    o.depth = o.open->depth;
+    o.time = o.open->time;
+    if (!bytes_put(list, &o, sizeof o)) return false;
+  }
+  if (o.depth == s->depth) return true;
+  o.open = &nameless;
+  o.depth = s->depth;
+  return bytes_put(list, &o, sizeof o);
 }
 
 static void put_ranges(struct snapshot *s, const struct ranges *r) {
@@ -99,18 +118,13 @@ static void put_ranges(struct snapshot *s, const struct ranges *r) {
   for (uint32_t i = 0; r->threads != NULL && i < RANGES_THREADS * 2; i++) {
     const struct thread *t = &r->threads[i];
     for (uint32_t k = 0; k < t->count; k++) {
-      for (uint32_t d = 0; d < t->stacks[k].depth && d < RANGES_DEEP; d++) {
-        struct opening o = {&t->stacks[k].open[d], t->id, t->stacks[k].domain, d + 1};
-        if (!bytes_put(&list, &o, sizeof o)) s->failed = true;
-      }
+      if (!list_stack(&list, t->id, &t->stacks[k])) s->failed = true;
     }
   }
   struct opening *openings = (void *)list.data;
   size_t count = list.used / sizeof *openings;
   if (count > 1) qsort(openings, count, sizeof *openings, by_time);
-  for (size_t i = 0; i < count; i++) {
-    put_push(s, openings[i].thread, openings[i].domain, openings[i].depth, openings[i].open);
-  }
+  for (size_t i = 0; i < count; i++) put_push(s, &openings[i]);
   bytes_free(&list);
   for (uint32_t i = 0; i < r->starts; i++) put_start(s, &r->started[i]);
 }

@@ -40,8 +40,8 @@ static bool read_one(mock_faults *f, const char *name, bool valued, uint64_t n) 
     if (table[i].flag) *table[i].flag = true;
     return true;
   }
-  // These two are the player's.
-  return !strcmp(name, "kill-at") || !strcmp(name, "missing") || !strcmp(name, "wrap");
+  // These are the player's.
+  return !strcmp(name, "kill-at") || !strcmp(name, "takeover") || !strcmp(name, "missing") || !strcmp(name, "wrap");
 }
 
 void read_faults(mock_faults *f) {
@@ -66,7 +66,7 @@ void read_faults(mock_faults *f) {
     char *value = strchr(one, '='), *end = NULL;
     if (value) *value++ = 0;
     uint64_t n = value ? strtoull(value, &end, 10) : 0;
-    bool text = !strcmp(one, "missing") || !strcmp(one, "kill-at");
+    bool text = !strcmp(one, "missing") || !strcmp(one, "kill-at") || !strcmp(one, "takeover");
     if ((value && !text && (*end || end == value)) || !read_one(f, one, value != NULL, n)) refuse("KERNHES_MOCK_FAULT", one);
   }
 }

@@ -11,6 +11,7 @@
 #include "driver.h"
 #include "options.h"
 #include "play.h"
+#include "takeover.h"
 
 static _Atomic bool stop, played; // played: only the client's exit is left
 static options opt;
@@ -63,7 +64,7 @@ static void last_words(void) {
       {"duplicated", s.duplicated}, {"truncated", s.truncated}, {"unknown", s.unknown}, {"untraced", s.untraced},
       {"unfinished", s.unfinished}, {"no_buffer", s.no_buffer}, {"guests", s.guests}, {"buffers", s.buffers}, {"launches", result.launches},
       {"rounds", result.rounds}, {"delivered_kernels", s.delivered_kernels}, {"delivered_copies", s.delivered_copies},
-      {"unacknowledged", unacknowledged()}};
+      {"files", takeover_files()}, {"files_harmed", takeover_harmed()}, {"unacknowledged", unacknowledged()}};
   if (opt.stats) {
     printf("{\"file\":\"%s\"", base_name(rec.path));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) printf(",\"%s\":%llu", fields[i].name, (unsigned long long)fields[i].value);

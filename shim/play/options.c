@@ -64,6 +64,9 @@ static const char help[] =
     "      missing=SYMBOL        the library lacks that symbol\n"
     "      wrap                  correlation ids pass 2^32 in the middle of the file\n"
     "      kill-at=FRACTION      SIGKILL at that part of the frames\n"
+    "      takeover=FRACTION     at that part of the frames the player closes all descriptors but the first three, and\n"
+    "                            opens files of its own under their numbers. --stats tells how many (files) and of how\n"
+    "                            many someone else closed, read or wrote (files_harmed)\n"
     "\n"
     "What CUPTI's documentation forbids ends the process: mock cupti: FORBIDDEN: ...\n";
 

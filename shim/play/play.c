@@ -9,6 +9,7 @@
 #include "nvtx.h"
 #include "play.h"
 #include "sequence.h"
+#include "takeover.h"
 
 enum { UNACKNOWLEDGED = 32 << 20, FRAMES_AT_ONCE = 100, NS_EACH = 10000 };
 
@@ -24,7 +25,7 @@ static size_t at;          // next frame
 static uint64_t round_no, seq_period, played, began;
 static int64_t time_shift;
 static uint32_t correlation_shift, correlation_step;
-static size_t kill_at;     // frame; SIZE_MAX: never
+static size_t kill_at, takeover_at; // frames; SIZE_MAX: never
 static mock_launch *open_launches; // by recorded thread: the one whose captured frame is still to come
 static uint64_t *rounds_begun; // by recorded thread
 static outcome *result;
@@ -148,6 +149,7 @@ static int64_t leg(uint32_t thread) {
     keep_pace();
     if (!clock_until(f->time + (uint64_t)time_shift, stopping)) return -1;
     if (at >= kill_at && !round_no) kill(getpid(), SIGKILL);
+    if (at == takeover_at && !round_no) takeover();
     perform(f);
     at++;
   }
@@ -157,8 +159,9 @@ static void read_faults(void) {
   char text[32];
   correlation_shift = 0;
   if (fault_text("wrap", text, sizeof text)) correlation_shift = UINT32_MAX - rec->correlation_middle;
-  kill_at = SIZE_MAX;
+  kill_at = takeover_at = SIZE_MAX;
   if (fault_text("kill-at", text, sizeof text)) kill_at = (size_t)(strtod(text, NULL) * (double)rec->n_frames);
+  if (fault_text("takeover", text, sizeof text)) takeover_at = (size_t)(strtod(text, NULL) * (double)rec->n_frames);
 }
 
 // drain waits until the client has every record that is ready; as long as it gets some.

@@ -98,6 +98,35 @@ static void *launch_from_new_thread(void *registered) {
   return NULL;
 }
 
+// Before the first context, too, the last ranges are known of a thread that leaves many open.
+static void *leave_open(void *unused) {
+  char text[32];
+  for (int i = 1; i <= 70; i++) {
+    snprintf(text, sizeof text, "leaked.%d", i);
+    CHECK_EQUAL(PUSH_A(text), i - 1);
+  }
+  PUSH_A("step:early");
+  return unused;
+}
+
+// Depth is told however deep it is.
+static void *leave_very_many_open(void *unused) {
+  for (int i = 0; i < 70000; i++) CHECK_EQUAL(PUSH_A("leaked"), i);
+  at = got = 0;
+  while (ring_take(events_ring(), taken, sizeof taken) > 0) continue;
+  CHECK_EQUAL(PUSH_A("step"), 70000);
+  pushed("step", 0, 70001);
+  CHECK_EQUAL(POP(), 70000);
+  popped(0, 70000);
+  return unused;
+}
+
+static void in_thread(void *(*run)(void *)) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
+  pthread_join(thread, NULL);
+}
+
 static int graph_node_id(void *node, uint64_t *id) {
   *id = (uintptr_t)node;
   return 0;
@@ -210,12 +239,19 @@ int main(void) {
   CHECK_EQUAL(DOMAIN_PUSH(nccl, &a), 0);
   uint64_t early = START_A("request");
   END(START_A("short"));
+  in_thread(leave_open);
   CHECK(events_open(64u << 10));
   nvtx_live();
   pushed("outer", 0, 1);
   pushed("collective", 1, 1);
   const kw_start *s = (const void *)next();
   CHECK(s->head.kind == KW_START && s->range == early && s->length == 7);
+  for (uint32_t i = 11; i <= 70; i++) { // 64 are known in all, and three of them were there before
+    char text[32];
+    snprintf(text, sizeof text, "leaked.%u", i);
+    pushed(text, 0, i);
+  }
+  pushed("step:early", 0, 71);
 
   END(early);
   CHECK_EQUAL(next()->kind, KW_END);
@@ -243,6 +279,7 @@ int main(void) {
   CHECK(l->head.kind == KW_LAUNCH && l->correlation == 99 && l->flags == KW_LAUNCH_GRAPH);
   popped(0, 2);
   captured_launch();
+  in_thread(leave_very_many_open);
   metered();
   buffers_from_new_thread();
 

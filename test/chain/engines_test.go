@@ -95,6 +95,19 @@ func TestEngineKilled(t *testing.T) {
 	}
 }
 
+// An engine closes all descriptors in the middle of its steps and has files of its own under their numbers: nobody
+// reads or writes those, and the engine is heard in full over a second connection.
+func TestEngineTakesDescriptors(t *testing.T) {
+	t.Parallel()
+	c := newCollector(t)
+	ranks, tallies := c.play(t, "--speed", "2", "KERNHES_MOCK_FAULT=takeover=0.5", file("solo.rank0"))
+	require.Len(t, ranks, 1)
+	assert.Positive(t, tallies[0]["files"])
+	assert.Zero(t, tallies[0]["files_harmed"])
+	assert.Equal(t, 2, ranks[0].n.count("kern_shim_connects_total"))
+	isExpected(t, "solo.rank0", ranks[0])
+}
+
 // all is the numbers of a page whatever resource they are of.
 func all(of map[string]*resource) numbers {
 	sum := numbers{}
