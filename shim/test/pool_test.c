@@ -71,8 +71,45 @@ static void scraps(const uint8_t *other) {
   CHECK(scrap_lend(&size) == last);
 }
 
+// sizes: CUPTI is not believed that a buffer holds more than it can.
+static void sizes(void) {
+  static const uint64_t said[] = {BYTES, BYTES + 1, UINT64_MAX, 0}, valid[] = {BYTES, BYTES, BYTES, 0};
+  for (int i = 0; i < 4; i++) {
+    uint64_t size;
+    uint8_t *bytes = pool_lend(&size);
+    CHECK(bytes != NULL && pool_completed() == NULL);
+    pool_complete(bytes, said[i]);
+    CHECK_EQUAL(pool_waiting(), valid[i]);
+    struct buffer *b = pool_completed();
+    CHECK(b != NULL && b->next == NULL && b->bytes == bytes);
+    CHECK_EQUAL(b->valid, valid[i]);
+    pool_return(b);
+    CHECK_EQUAL(pool_waiting(), 0);
+  }
+}
+
+// low: fewer than a quarter of 8 are free once 7 are out.
+static void low(void) {
+  uint8_t *lent[BUFFERS];
+  uint64_t size, requests = pool_requests();
+  for (uint32_t i = 0; i < 7; i++) {
+    CHECK(!pool_low());
+    lent[i] = pool_lend(&size);
+    CHECK_EQUAL(pool_out(), i + 1);
+  }
+  CHECK(pool_low());
+  CHECK_EQUAL(pool_requests() - requests, 7);
+  for (uint32_t i = 0; i < 7; i++) pool_complete(lent[i], 0);
+  for (struct buffer *next, *at = pool_completed(); at != NULL; at = next) {
+    next = at->next;
+    pool_return(at);
+  }
+  CHECK(!pool_low() && pool_out() == 0);
+}
+
 int main(void) {
   uint64_t size;
+  CHECK(!pool_low());
   uint8_t *early = pool_lend(&size);
   CHECK(early != NULL && size == POOL_EARLY_BYTES);
   CHECK(pool_lend(&size) == NULL);
@@ -89,9 +126,15 @@ int main(void) {
   CHECK(pool_lend(&size) == NULL);
   CHECK_EQUAL(pool_out(), BUFFERS);
   CHECK(pool_low());
+  uint8_t *first = lent[0];
+  for (uint32_t i = 0; i < BUFFERS; i++) first = lent[i] < first ? lent[i] : first;
   for (uint32_t i = 0; i < BUFFERS; i++) pool_complete(lent[i], i);
   pool_complete((uint8_t *)&size, 1);      // not of the pool
   pool_complete(lent[0] + 8, 1);           // not where one begins
+  pool_complete(first + BUFFERS * BYTES, 1); // where one more would begin
+  pool_complete(first - BYTES, 1);
+  pool_complete(early + BYTES, 1); // in the early one, but not where it begins
+  pool_complete(NULL, 1);
   uint32_t order = 0;
   for (struct buffer *next, *at = pool_completed(); at != NULL; at = next) {
     next = at->next;
@@ -102,6 +145,8 @@ int main(void) {
   CHECK_EQUAL(order, BUFFERS);
   CHECK_EQUAL(pool_waiting(), 0);
   CHECK(!pool_low());
+  sizes();
+  low();
 
   pthread_t threads[LENDERS];
   for (uintptr_t i = 0; i < LENDERS; i++) CHECK(pthread_create(&threads[i], NULL, lend, (void *)(i + 1)) == 0);
