@@ -37,6 +37,7 @@ type Account struct {
 	spare   []run
 
 	first     uint64 // start of the first kernel; 0: none yet
+	copying   uint64 // latest end of the copies that began before that
 	watermark uint64 // up to which time is accounted
 	busy      uint64 // union of kernels up to there
 	idle      uint64
@@ -186,13 +187,17 @@ func (a *Account) measure(before uint64) {
 	a.pending = a.pending[:kept]
 }
 
-// take measures spans; time begins with the first kernel among them.
+// take measures spans; time begins with the first kernel among them. Of copies that are under way then, the rest counts.
 func (a *Account) take(spans []span.Span) {
 	for a.first == 0 && len(spans) > 0 {
-		if spans[0].Class() != span.Copy {
-			a.first, a.watermark = spans[0].Start, spans[0].Start
+		if first := spans[0]; first.Class() != span.Copy {
+			a.first, a.watermark = first.Start, first.Start
+			if a.copying > first.Start {
+				a.union.Add([]span.Span{span.Make(first.Start, a.copying, span.Copy)})
+			}
 			break
 		}
+		a.copying = max(a.copying, spans[0].End())
 		spans = spans[1:]
 	}
 	a.union.Add(spans)

@@ -128,10 +128,11 @@ type Union struct {
 	Compute, Comm Cover // each class alone
 	Kernels       Cover // both
 
-	copies   bool  // there was a copy; before the first, any is what Kernels is
-	any      Cover // kernels and copies
-	trailing bool  // copies have begun after the last kernel's end
-	before   Cover // any without those
+	copies   bool   // there was a copy; before the first, any is what Kernels is
+	any      Cover  // kernels and copies
+	trailing bool   // copies have begun after the last kernel's end
+	from     uint64 // start of the first of those, unix ns
+	before   Cover  // any without those
 }
 
 // Add takes spans, which must be in order of start, also after those added before.
@@ -163,7 +164,7 @@ func (u *Union) copy(start, end uint64) {
 		u.copies, u.any = true, u.Kernels
 	}
 	if start >= u.Kernels.End && !u.trailing {
-		u.trailing, u.before = true, u.any
+		u.trailing, u.from, u.before = true, start, u.any
 	}
 	u.any.Add(start, end)
 }
@@ -174,7 +175,7 @@ func (u *Union) AnyAt(t uint64) uint64 {
 	switch {
 	case !u.copies:
 		return u.Kernels.At(t)
-	case u.trailing && t <= u.Kernels.End:
+	case u.trailing && t <= u.from:
 		return u.before.At(t)
 	}
 	return u.any.At(t)
