@@ -146,6 +146,9 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	n.cut()
 	j.launches[l.Correlation] = n
 	j.calls = j.calls.add(l.Correlation, l.Owner)
+	if len(j.open) > 2*j.waiting+slab {
+		j.compact()
+	}
 	j.open = append(j.open, n)
 	j.waiting++
 	j.Counts.Launches++
@@ -353,12 +356,21 @@ func (j *Joiner) End(whole bool, ended func(*Launch)) {
 	})
 }
 
-// compact moves the queue of open launches to the front of its array when half of that is behind it.
+// compact takes the launches that ended out of the queue of open ones, when they are more than half of it.
 func (j *Joiner) compact() {
 	j.oldest()
-	if j.openHead > len(j.open)/2 {
-		n := copy(j.open, j.open[j.openHead:])
-		clear(j.open[n:])
-		j.open, j.openHead = j.open[:n], 0
+	if len(j.open) <= 2*j.waiting {
+		return
 	}
+	n := 0
+	for _, l := range j.open[j.openHead:] {
+		if l.state == open {
+			j.open[n] = l
+			n++
+		} else {
+			l.queued = false
+		}
+	}
+	clear(j.open[n:])
+	j.open, j.openHead = j.open[:n], 0
 }
