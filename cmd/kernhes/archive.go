@@ -41,6 +41,24 @@ type archived map[string]parquet.Value
 func (r archived) text(name string) string { return string(r[name].ByteArray()) }
 func (r archived) uint(name string) uint64 { return uint64(r[name].Int64()) }
 
+// Numbers of steps whose seq the session had before: 2^61 + occurrence × 2^48 + seq. From 2^62 on a step pairs with no other.
+const (
+	repeatedSeq = 1 << 61
+	unpairedSeq = 1 << 62
+	plainBits   = 1<<48 - 1
+)
+
+// plainSeq is the seq that the engine gave.
+func plainSeq(seq int64) int64 {
+	if seq >= repeatedSeq && seq < unpairedSeq {
+		return seq & plainBits
+	}
+	return seq
+}
+
+// isStep says whether a row's seq is the one asked for: as it stands in the tables, or as the engine gave it.
+func isStep(seq, asked int64) bool { return seq == asked || plainSeq(seq) == asked }
+
 // rows gives do each row of a seq in the table that has a column.
 func (a archive) rows(having string, seq int64, do func(archived)) error {
 	for _, path := range a {
@@ -93,7 +111,7 @@ func groupRows(group parquet.RowGroup, seqs int, seq int64, do func(archived)) (
 	for at := first; at <= last; {
 		n, err := rows.ReadRows(buffer[:min(int64(len(buffer)), last-at+1)])
 		for _, values := range buffer[:n] {
-			if v := values[seqs]; v.IsNull() || v.Int64() != seq {
+			if v := values[seqs]; v.IsNull() || !isStep(v.Int64(), seq) {
 				continue
 			}
 			r := archived{}
@@ -114,7 +132,7 @@ func groupRows(group parquet.RowGroup, seqs int, seq int64, do func(archived)) (
 func extent(chunk parquet.ColumnChunk, seq int64) (first, last int64, err error) {
 	first, last = 0, -1
 	if c, ok := chunk.(*parquet.FileColumnChunk); ok {
-		if least, most, ok := c.Bounds(); ok && (seq < least.Int64() || seq > most.Int64()) {
+		if least, most, ok := c.Bounds(); ok && (seq > most.Int64() || seq < least.Int64() && most.Int64() < repeatedSeq) {
 			return first, last, nil
 		}
 	}
@@ -134,7 +152,7 @@ func extent(chunk parquet.ColumnChunk, seq int64) (first, last int64, err error)
 		for {
 			n, err := reader.ReadValues(values)
 			for _, v := range values[:n] {
-				if !v.IsNull() && v.Int64() == seq {
+				if !v.IsNull() && isStep(v.Int64(), seq) {
 					if last < 0 {
 						first = at
 					}

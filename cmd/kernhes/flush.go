@@ -11,7 +11,7 @@ import (
 // flush has an archive close its open files, and lists them.
 func flush(args []string, out io.Writer) error {
 	f := flags("flush", "[FLAGS]", "Has a collector's archive close its open Parquet files, and lists them once they are durable.\nThe clock that closes them by itself goes on.")
-	endpoint := f.String("endpoint", "http://127.0.0.1:8989", "of the exporter kernparquet")
+	endpoint := endpointFlag(f, "http://127.0.0.1:8989", "http::endpoint of the exporter kernparquet", "url")
 	wait := f.Duration("wait", time.Minute, "give up after this long")
 	if err := f.Parse(args); err != nil {
 		return err

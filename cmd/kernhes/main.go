@@ -83,6 +83,13 @@ func help(out io.Writer) {
 	fmt.Fprint(out, "\nkernhes COMMAND --help says more of one.\n")
 }
 
+// endpointFlag says where a collector answers. All commands call it endpoint, and take an alias.
+func endpointFlag(f *flag.FlagSet, standard, usage, alias string) *string {
+	endpoint := f.String("endpoint", standard, usage)
+	f.StringVar(endpoint, alias, standard, "alias of -endpoint")
+	return endpoint
+}
+
 // flags is a set of flags with a help that says everything.
 func flags(name, args, text string) *flag.FlagSet {
 	f := flag.NewFlagSet(name, flag.ContinueOnError)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/kernhes/kernhes/internal/perfetto"
@@ -16,9 +18,11 @@ func writePerfetto(args []string, out io.Writer) error {
 	f := flags("perfetto", "--seq N [FLAGS] PATH...",
 		"Writes one step of all ranks, from an archive of Parquet files, as a trace that ui.perfetto.dev opens.\n"+
 			"PATH is a file of table k or s, or a folder with such.")
-	seq := f.Int64("seq", -1, "number of the step, as traces and tables have it")
+	seq := f.Int64("seq", -1, "number of the step, as the engine gave it, or as traces and tables have it; all steps that had it")
+	occurrence := f.Int("occurrence", -1, "of several steps with that number in a session, this one, from 0 (default: all)")
 	run := f.String("run", "", "run of the step (default: the newest that has the step)")
 	to := f.String("o", "step.pftrace", "file to write, or - for standard output")
+	force := f.Bool("force", false, "overwrite the file if it exists")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -29,50 +33,94 @@ func writePerfetto(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	step, err := readStep(a, *run, *seq)
+	step, err := readStep(a, wanted{*run, *seq, *occurrence})
 	if err != nil {
 		return err
 	}
 	if *to == "-" {
 		return perfetto.Write(out, step)
 	}
-	file, err := os.Create(*to)
+	if err := writeTrace(*to, *force, step); err != nil {
+		return err
+	}
+	kernels, ranks := 0, map[int64]bool{}
+	for i := range step.Ranks {
+		kernels += len(step.Ranks[i].Kernels)
+		ranks[step.Ranks[i].Rank] = true
+	}
+	_, err = fmt.Fprintf(out, "%s: step %d of run %s, %d ranks, %d kernels%s\n", *to, step.Seq, step.Run, len(ranks), kernels, more(len(step.Ranks)-len(ranks)))
+	return err
+}
+
+// more says that ranks have the step several times.
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; ranks have the step again, %d times in all (--occurrence N: one of them)", n)
+}
+
+// writeTrace writes a step to a file. What was there stays unless it may be overwritten, and unless the new one is whole.
+func writeTrace(to string, force bool, step *perfetto.Step) error {
+	if _, err := os.Lstat(to); err == nil && !force {
+		return fmt.Errorf("%s: %w: --force overwrites it", to, fs.ErrExist)
+	}
+	file, err := os.CreateTemp(filepath.Dir(to), ".*.pftrace")
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(perfetto.Write(file, step), file.Close()); err != nil {
-		return fmt.Errorf("%s: %w", *to, err)
+	err = cmp.Or(perfetto.Write(file, step), file.Chmod(0o644), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), to)
 	}
-	kernels := 0
-	for i := range step.Ranks {
-		kernels += len(step.Ranks[i].Kernels)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", to, err), os.Remove(file.Name()))
 	}
-	_, err = fmt.Fprintf(out, "%s: step %d of run %s, %d ranks, %d kernels\n", *to, step.Seq, step.Run, len(step.Ranks), kernels)
-	return err
+	return nil
+}
+
+// A wanted step is one to look for; an empty run, or an occurrence below 0, is any.
+type wanted struct {
+	run        string
+	seq        int64
+	occurrence int
+}
+
+// has says whether a row is of the step.
+func (w *wanted) has(r archived) bool {
+	return (w.run == "" || r.text("run") == w.run) && (w.occurrence < 0 || r.uint("occurrence") == uint64(w.occurrence))
 }
 
 // A rankKey names a rank's part of a step in the tables.
 type rankKey struct {
 	run          string
 	rank, device uint64
+	session      string
+	seq          uint64
 }
 
-func keyOf(r archived) rankKey { return rankKey{r.text("run"), r.uint("rank"), r.uint("device")} }
+func keyOf(r archived) rankKey {
+	return rankKey{r.text("run"), r.uint("rank"), r.uint("device"), r.text("session"), r.uint("seq")}
+}
 
 // readStep reads a step of a run, or of the newest run that has it.
-func readStep(a archive, run string, seq int64) (*perfetto.Step, error) {
+func readStep(a archive, want wanted) (*perfetto.Step, error) {
 	parts := map[rankKey]*perfetto.Rank{}
 	newest := ""
 	var start uint64
-	err := a.rows("compute_ns", seq, func(r archived) {
-		if run != "" && r.text("run") != run {
+	err := a.rows("compute_ns", want.seq, func(r archived) {
+		if !want.has(r) {
 			return
 		}
-		parts[keyOf(r)] = &perfetto.Rank{
-			Rank: int64(r.uint("rank")), Host: r.text("host"), GPU: r.text("gpu"), Program: r.text("program"), Vars: r.text("vars"),
-			Start: r.uint("start_ns"), End: r.uint("end_ns"),
+		part := &perfetto.Rank{
+			Rank: int64(r.uint("rank")), Occurrence: r.uint("occurrence"), Host: r.text("host"), GPU: r.text("gpu"), Program: r.text("program"),
+			Vars: r.text("vars"), Start: r.uint("start_ns"), End: r.uint("end_ns"),
 			Foreign: r.uint("foreign_compute_ns"),
 		}
+		if other := parts[keyOf(r)]; other != nil { // of a version that gave two steps one number: their kernels cannot be told apart
+			part.Start, part.End = min(part.Start, other.Start), max(part.End, other.End)
+		}
+		parts[keyOf(r)] = part
 		if s := r.uint("start_ns"); s > start || newest == "" {
 			newest, start = r.text("run"), s
 		}
@@ -81,10 +129,10 @@ func readStep(a archive, run string, seq int64) (*perfetto.Step, error) {
 		return nil, err
 	}
 	if len(parts) == 0 {
-		return nil, fmt.Errorf("step %d: %w", seq, errNoStep)
+		return nil, fmt.Errorf("step %d: %w", want.seq, errNoStep)
 	}
 	positions := map[rankKey][]int64{}
-	err = a.rows("kernel", seq, func(r archived) {
+	err = a.rows("kernel", want.seq, func(r archived) {
 		key := keyOf(r)
 		part := parts[key]
 		if part == nil || key.run != newest {
@@ -96,7 +144,7 @@ func readStep(a archive, run string, seq int64) (*perfetto.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	step := &perfetto.Step{Run: newest, Seq: uint64(seq)}
+	step := &perfetto.Step{Run: newest, Seq: uint64(plainSeq(want.seq))}
 	for key, part := range parts {
 		if key.run == newest {
 			part.Kernels = inOrder(part.Kernels, positions[key])

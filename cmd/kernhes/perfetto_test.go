@@ -62,7 +62,7 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 
 	for _, at := range []int{0, 20, 70, 100} { // a prefill, decodes; before that at 70 other work kept rank 1's card
 		want := ranks[0].Steps[at]
-		step, err := readStep(a, "two", want.Seq)
+		step, err := readStep(a, wanted{"two", want.Seq, -1})
 		require.NoError(t, err)
 		assert.Equal(t, "two", step.Run)
 		require.Len(t, step.Ranks, 2)
@@ -80,9 +80,9 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 		}
 	}
 
-	_, err = readStep(a, "three", 1)
+	_, err = readStep(a, wanted{"three", 1, -1})
 	require.ErrorIs(t, err, errNoStep)
-	_, err = readStep(a, "", 1<<40)
+	_, err = readStep(a, wanted{"", 1 << 40, -1})
 	require.ErrorIs(t, err, errNoStep)
 }
 
@@ -100,6 +100,19 @@ func TestPerfettoCommand(t *testing.T) {
 	require.NoError(t, run([]string{"perfetto", "--seq", fmt.Sprint(ranks[0].Steps[20].Seq), "-o", "-", dir}, &out))
 	assert.Equal(t, written, out.Bytes())
 
+	again := []string{"perfetto", "--seq", "1", "-o", to, dir}
+	require.ErrorIs(t, run(again, &out), os.ErrExist)
+	kept, err := os.ReadFile(to)
+	require.NoError(t, err)
+	assert.Equal(t, written, kept)
+	require.NoError(t, run(slices.Insert(again, 1, "--force"), &out))
+	other, err := os.ReadFile(to)
+	require.NoError(t, err)
+	assert.NotEqual(t, written, other)
+	left, err := os.ReadDir(filepath.Dir(to))
+	require.NoError(t, err)
+	require.Len(t, left, 1, "nothing but the trace")
+
 	require.ErrorIs(t, run([]string{"perfetto", dir}, &out), errUsage)
 	require.ErrorIs(t, run([]string{"perfetto", "--seq", "1"}, &out), errUsage)
 	require.ErrorContains(t, run([]string{"perfetto", "--seq", "1", t.TempDir()}, &out), "no Parquet file")
@@ -108,3 +121,73 @@ func TestPerfettoCommand(t *testing.T) {
 	require.NoError(t, os.WriteFile(broken, []byte("no"), 0o600))
 	require.ErrorContains(t, run([]string{"perfetto", "--seq", "1", broken}, &out), "broken.parquet")
 }
+
+// smallArchive writes steps of one kernel each: by session, at a time after a second that suits.
+func smallArchive(t *testing.T, dir string, steps map[chunk.Identity][]chunk.Step) {
+	t.Helper()
+	for _, table := range parquet.Tables {
+		file, err := os.Create(filepath.Join(dir, string(table)+".parquet"))
+		require.NoError(t, err)
+		w, err := parquet.NewWriter(file, table, parquet.Options{})
+		require.NoError(t, err)
+		for id, all := range steps {
+			c := &chunk.Chunk{Identity: id}
+			for _, s := range all {
+				s.Shape = &chunk.Shape{Positions: []chunk.Position{{Name: "k"}}}
+				s.Launches, s.Starts, s.Durs = make([]chunk.Launch, 1), []uint64{s.Start}, []uint64{5}
+				s.Kernels, s.Last, s.Pairs, s.End, s.Program = 1, true, true, s.Start+5, "decode"
+				c.Steps = append(c.Steps, s)
+			}
+			require.NoError(t, w.WriteChunk(c))
+		}
+		require.NoError(t, w.Close(nil))
+		require.NoError(t, file.Close())
+	}
+}
+
+// TestPerfettoReadsAllStepsOfANumber: the engine gave seq 67 twice on each rank, and another run has it too.
+func TestPerfettoReadsAllStepsOfANumber(t *testing.T) {
+	const again = 1<<61 | 1<<48 | 67
+	dir := t.TempDir()
+	of := func(at uint64) []chunk.Step {
+		return []chunk.Step{{Seq: 67, Start: at}, {Seq: 68, Start: at + 10}, {Seq: again, Occurrence: 1, Start: at + 20}}
+	}
+	smallArchive(t, dir, map[chunk.Identity][]chunk.Step{
+		{Run: "run", Rank: 0, Session: 1}:                of(1000),
+		{Run: "run", Rank: 1, Session: 2}:                of(1001),
+		{Run: "older", Rank: 0, Session: 3}:              of(500),
+		{Run: "older", Rank: 0, Session: 4, Host: "two"}: {{Seq: 1<<62 | 9, Start: 600}},
+	})
+	a, err := openArchive([]string{dir})
+	require.NoError(t, err)
+	check := func(w wanted, run string, starts ...uint64) {
+		t.Helper()
+		step, err := readStep(a, w)
+		require.NoError(t, err)
+		require.Equal(t, run, step.Run)
+		var got []uint64
+		for _, r := range step.Ranks {
+			require.Len(t, r.Kernels, 1)
+			require.Equal(t, r.Start, r.Kernels[0].Start)
+			require.Equal(t, r.Occurrence > 0, (r.Start-run0[run])%100 >= 20)
+			got = append(got, r.Start)
+		}
+		slices.Sort(got)
+		require.Equal(t, starts, got)
+	}
+	check(wanted{"", 67, -1}, "run", 1000, 1001, 1020, 1021)
+	check(wanted{"", 67, 0}, "run", 1000, 1001)
+	check(wanted{"", 67, 1}, "run", 1020, 1021)
+	check(wanted{"", again, -1}, "run", 1020, 1021)
+	check(wanted{"older", 67, -1}, "older", 500, 520)
+	check(wanted{"", 68, -1}, "run", 1010, 1011)
+	check(wanted{"", 1<<62 | 9, -1}, "older", 600)
+
+	var out bytes.Buffer
+	to := filepath.Join(t.TempDir(), "x.pftrace")
+	require.NoError(t, run([]string{"perfetto", "--seq", "67", "-o", to, dir}, &out))
+	require.Equal(t, to+": step 67 of run run, 2 ranks, 4 kernels; ranks have the step again, 2 times in all (--occurrence N: one of them)\n", out.String())
+}
+
+// run0 is when the first step of a run starts.
+var run0 = map[string]uint64{"run": 1000, "older": 500}

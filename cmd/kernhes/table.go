@@ -25,7 +25,7 @@ Times are seconds since the collector first heard of the rank. STEPS shows incom
 // table prints the ranks of a collector.
 func table(args []string, out io.Writer) error {
 	f := flags("table", "[FLAGS]", tableHelp)
-	url := f.String("url", "http://127.0.0.1:9464/metrics", "the collector's Prometheus endpoint")
+	url := endpointFlag(f, "http://127.0.0.1:9464/metrics", "the collector's Prometheus endpoint", "url")
 	run := f.String("run", "", "only ranks of this run")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -17,7 +17,7 @@ the engine stays, since CUPTI is not finalized. Exit status 1: an engine had not
 // yield has engines let go of CUPTI, or take it back.
 func yield(args []string, out io.Writer) error {
 	f := flags("yield", "[FLAGS]", yieldText)
-	endpoint := f.String("endpoint", "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes")
+	endpoint := endpointFlag(f, "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes", "url")
 	seconds := f.Int("seconds", 60, "until they take it back by themselves, 1 to 86400")
 	rank := f.String("rank", "", "of this rank only")
 	run := f.String("run", "", "of this run only")

@@ -31,7 +31,7 @@ type Config struct {
 	// Retention says which closed files go.
 	Retention RetentionConfig `mapstructure:"retention"`
 
-	// HTTP is the server that takes POST /flush and GET /status, with the settings of confighttp; `enabled: false` for none. Default: endpoint 127.0.0.1:8989.
+	// HTTP is the server that takes POST /flush and GET /status, with the settings of confighttp; `enabled: false` for none. Where another has the port, the exporter warns and goes without. Default: endpoint 127.0.0.1:8989.
 	HTTP configoptional.Optional[confighttp.ServerConfig] `mapstructure:"http"`
 
 	// Queue holds chunks until they are on the disk, with the settings of exporterhelper; a `storage` makes it persistent. Default: sizer bytes, queue_size 134217728, num_consumers 1, batch of 1048576 bytes or 200ms.

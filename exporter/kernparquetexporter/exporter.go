@@ -3,15 +3,19 @@ package kernparquetexporter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/exporter"
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/metadata"
@@ -59,10 +63,17 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		Logger: e.set.Logger,
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("directory: %w", err)
 	}
 	if e.config.HTTP.HasValue() {
-		if e.server, err = serve(ctx, e.config.HTTP.Get(), host, e.set.TelemetrySettings, a); err != nil {
+		e.server, err = serve(ctx, e.config.HTTP.Get(), host, e.set.TelemetrySettings, a)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			// The archive is worth more than its server: files close by the clock and at shutdown all the same.
+			e.set.Logger.Warn("the archive answers no POST /flush and no GET /status: another has the port", zap.Error(err))
+			componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
+			err = nil
+		}
+		if err != nil {
 			return errors.Join(err, a.Close(ctx))
 		}
 	}

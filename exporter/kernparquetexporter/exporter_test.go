@@ -20,6 +20,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/metadata"
@@ -206,17 +208,39 @@ func TestSecondExporterIsRefused(t *testing.T) {
 	other.Directory = cfg.Directory
 	second, err := NewFactory().CreateLogs(t.Context(), exportertest.NewNopSettings(metadata.Type), other)
 	require.NoError(t, err)
-	require.ErrorIs(t, second.Start(t.Context(), componenttest.NewNopHost()), archive.ErrLocked)
+	err = second.Start(t.Context(), componenttest.NewNopHost())
+	require.ErrorIs(t, err, archive.ErrLocked)
+	require.ErrorContains(t, err, "directory: ")
 	require.NoError(t, second.Shutdown(t.Context()))
-	// A port that is taken gives the directory back.
+	// An endpoint that nobody can listen on gives the directory back.
 	other.Directory = t.TempDir()
-	other.HTTP.Get().NetAddr.Endpoint = cfg.HTTP.Get().NetAddr.Endpoint
+	other.HTTP.Get().NetAddr.Endpoint = "127.0.0.1:nothing"
 	third, err := NewFactory().CreateLogs(t.Context(), exportertest.NewNopSettings(metadata.Type), other)
 	require.NoError(t, err)
-	require.Error(t, third.Start(t.Context(), componenttest.NewNopHost()))
+	require.ErrorContains(t, third.Start(t.Context(), componenttest.NewNopHost()), "http::endpoint: ")
 	require.NoError(t, third.Shutdown(t.Context()))
 	require.NoError(t, archive.NewDirectory(other.Directory).Lock())
 	require.NoError(t, e.Shutdown(t.Context()))
+}
+
+// TestABusyPortOnlyWarns: kernels are archived without a server, and closed at the end.
+func TestABusyPortOnlyWarns(t *testing.T) {
+	cfg := config(t)
+	busy, err := net.Listen("tcp", cfg.HTTP.Get().NetAddr.Endpoint)
+	require.NoError(t, err)
+	core, logged := observer.New(zap.WarnLevel)
+	set := exportertest.NewNopSettings(metadata.Type)
+	set.Logger = zap.New(core)
+	e := started(t, cfg, set)
+	require.Equal(t, 1, logged.Len())
+	require.ErrorContains(t, logged.All()[0].Context[0].Interface.(error), "http::endpoint: ")
+	logs, _ := recordedLogs(t, 1)
+	require.NoError(t, e.ConsumeLogs(t.Context(), logs))
+	require.NoError(t, e.Shutdown(t.Context()))
+	require.NoError(t, busy.Close())
+	found, err := filepath.Glob(filepath.Join(cfg.Directory, "k-*.parquet"))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
 }
 
 func TestShutdownWithoutStart(t *testing.T) {

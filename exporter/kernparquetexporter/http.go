@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -43,11 +44,11 @@ func serve(ctx context.Context, config *confighttp.ServerConfig, host component.
 	s := &server{}
 	var err error
 	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, mux); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("http: %w", err)
 	}
 	listener, err := config.ToListener(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("http::endpoint: %w", err)
 	}
 	s.serving.Go(func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

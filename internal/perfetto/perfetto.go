@@ -20,6 +20,7 @@ type Step struct {
 // A Rank is what one rank did in the step. Times are unix ns.
 type Rank struct {
 	Rank       int64
+	Occurrence uint64 // among the steps of this number on the rank, from 0
 	Host, GPU  string
 	Program    string
 	Vars       string
@@ -46,7 +47,7 @@ func Write(to io.Writer, s *Step) error {
 		out: bufio.NewWriter(to), names: newInterner(internedNames), categories: newInterner(internedCategories),
 		annotations: newInterner(internedAnnotations),
 	}
-	ranks := slices.SortedStableFunc(slices.Values(s.Ranks), func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
+	ranks := slices.SortedStableFunc(slices.Values(s.Ranks), func(a, b Rank) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Start, b.Start)) })
 	for i := range ranks {
 		w.rank(s, &ranks[i], i)
 	}
@@ -113,20 +114,23 @@ type arg struct{ name, text string }
 
 // rank writes all of a rank.
 func (w *writer) rank(s *Step, r *Rank, index int) {
-	process := message(nil).uint(processPID, uint64(index)+1).text(processName, fmt.Sprintf("rank %d", r.Rank))
+	process := message(nil).uint(processPID, uint64(index)+1).text(processName, r.name())
 	for _, label := range []string{r.Host, r.GPU} {
 		if label != "" {
 			process = process.text(processLabels, clean(label))
 		}
 	}
 	id := w.track(0, 0, message(nil).message(trackProcess, process).uint(trackOrdering, orderExplicit))
-	var foreign []arg
+	var more []arg
+	if r.Occurrence > 0 {
+		more = append(more, arg{"occurrence", fmt.Sprint(r.Occurrence)})
+	}
 	if r.Foreign > 0 {
-		foreign = []arg{{"foreign_compute_ns", fmt.Sprint(r.Foreign)}}
+		more = append(more, arg{"foreign_compute_ns", fmt.Sprint(r.Foreign)})
 	}
 	w.slices(id, 0, "step", []slice{{
 		start: r.Start, end: r.End, name: r.Program, category: "step",
-		args: append([]arg{{"run", s.Run}, {"seq", fmt.Sprint(s.Seq)}, {"vars", r.Vars}, {"kernels", fmt.Sprint(len(r.Kernels))}}, foreign...),
+		args: append([]arg{{"run", s.Run}, {"seq", fmt.Sprint(s.Seq)}, {"vars", r.Vars}, {"kernels", fmt.Sprint(len(r.Kernels))}}, more...),
 	}})
 	w.slices(id, 1, "calls", calls(r.Kernels))
 	streams := map[uint64][]slice{}
@@ -142,6 +146,14 @@ func (w *writer) rank(s *Step, r *Rank, index int) {
 	for i, stream := range order {
 		w.slices(id, 2+i, fmt.Sprintf("stream %d", stream), streams[stream])
 	}
+}
+
+// name is what a rank's process is called: several steps of one number on a rank are processes of their own.
+func (r *Rank) name() string {
+	if r.Occurrence > 0 {
+		return fmt.Sprintf("rank %d, occurrence %d", r.Rank, r.Occurrence)
+	}
+	return fmt.Sprintf("rank %d", r.Rank)
 }
 
 // colours of classes.
