@@ -80,7 +80,7 @@ gpu: ## on a machine with GPUs and PyTorch: build, check and measure there (resu
 
 # DuckDB needs cgo, so it is a module of its own. RUN, A, B and ARCHIVE_B choose what queries/views.sql shows.
 ARCHIVE ?= out/archive
-bin/duckdb-run: $(shell find test/duckdb -name '*.go' -not -name '*_test.go') test/duckdb/go.mod | setup
+bin/duckdb-run: $(shell find test/duckdb -name '*.go' -not -name '*_test.go') test/duckdb/go.mod $(wildcard queries/*.sql queries/*.go) | setup
 	cd test/duckdb && CGO_ENABLED=1 go build -o $(CURDIR)/$@ ./duckdb-run
 
 sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql)

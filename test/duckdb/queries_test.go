@@ -180,6 +180,29 @@ func TestEachQueryRunsAndIsDescribed(t *testing.T) {
 	}
 }
 
+// TestQueriesNeedNoCheckout: they are in the program, by name; a file on the disk comes first.
+func TestQueriesNeedNoCheckout(t *testing.T) {
+	waits, err := os.ReadFile(filepath.Join(root, "queries", "waits.sql"))
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write(t, dir, "x", newFourRanks("x").ranks...)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"waits", "waits.sql", "queries/waits.sql"} {
+		text, err := duck.SQL(name)
+		require.NoError(t, err)
+		require.Equal(t, string(waits), text)
+	}
+	d, err := duck.Open(duck.Archive{Dir: dir}, "views.sql")
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	require.NoError(t, os.WriteFile("waits.sql", []byte("select 1"), 0o600))
+	text, err := duck.SQL("waits.sql")
+	require.NoError(t, err)
+	require.Equal(t, "select 1", text)
+	_, err = duck.SQL("nothing.sql")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
 func TestAnArchiveNeedsNoCopies(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "four", newFourRanks("four").ranks...)

@@ -5,12 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
 	_ "github.com/duckdb/duckdb-go/v2" // the driver
+
+	"github.com/kernhes/kernhes/queries"
 )
 
 // An Archive says what queries look at, as variables of views.sql. Empty texts are null there.
@@ -21,9 +24,20 @@ type Archive struct {
 	A, B string // a, b
 }
 
-// Open opens a database in memory in which views, a file such as queries/views.sql, has run.
+// SQL is a file of SQL: one on the disk, or else one of queries/ by its name, with or without folder and .sql.
+func SQL(name string) (string, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if own, missing := queries.Files.ReadFile(strings.TrimSuffix(filepath.Base(name), ".sql") + ".sql"); missing == nil {
+			return string(own), nil
+		}
+	}
+	return string(text), err
+}
+
+// Open opens a database in memory in which views, a file such as views.sql, has run.
 func Open(a Archive, views string) (*sql.DB, error) {
-	text, err := os.ReadFile(views)
+	text, err := SQL(views)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +53,7 @@ func Open(a Archive, views string) (*sql.DB, error) {
 			return nil, errors.Join(err, db.Close())
 		}
 	}
-	if _, err := db.Exec(string(text)); err != nil {
+	if _, err := db.Exec(text); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s on %s: %w", views, a.Dir, err), db.Close())
 	}
 	return db, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/kernhes/kernhes/queries"
 	"github.com/kernhes/kernhes/test/duckdb/duck"
 )
 
@@ -20,7 +21,11 @@ func main() {
 	flag.StringVar(&a.Run, "run", "", "run that k, s and c show (default: the newest)")
 	flag.StringVar(&a.A, "a", "", "run or version A, for ab.sql")
 	flag.StringVar(&a.B, "b", "", "run or version B, for ab.sql")
-	views := flag.String("views", "queries/views.sql", "file that defines the views")
+	views := flag.String("views", "views.sql", "file that defines the views (default: the one built in)")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "Usage: duckdb-run [FLAGS] [FILE...]\n\nRuns files of SQL on an archive, or what it reads. A FILE that does not exist is a query that is built in:\n  %s\n\nFlags:\n", strings.Join(builtIn(), " "))
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	if err := run(a, *views, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "duckdb-run:", err)
@@ -35,11 +40,11 @@ func run(a duck.Archive, views string, files []string) error {
 	}
 	defer db.Close()
 	for _, file := range files {
-		text, err := os.ReadFile(file)
+		text, err := duck.SQL(file)
 		if err != nil {
 			return err
 		}
-		t, err := duck.Query(db, string(text))
+		t, err := duck.Query(db, text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -49,6 +54,17 @@ func run(a duck.Archive, views string, files []string) error {
 		return read(db, os.Stdin, os.Stdout)
 	}
 	return nil
+}
+
+// builtIn are the queries that need no file.
+func builtIn() (names []string) {
+	files, _ := queries.Files.ReadDir(".") // it is in the program
+	for _, f := range files {
+		if name := strings.TrimSuffix(f.Name(), ".sql"); name != "views" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // read runs statements, each ended by a line that ends with a semicolon.
