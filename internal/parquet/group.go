@@ -72,6 +72,7 @@ const (
 	KeyRanks         = "kernhes.ranks"
 	KeyHosts         = "kernhes.hosts"
 	KeyModes         = "kernhes.modes"
+	KeyRoll          = "kernhes.roll"    // {"from_ns", "to_ns"} of the roll in which an archive opened the file; a caller's
 	KeyWindow        = "kernhes.window"  // {"from_ns", "to_ns"}: earliest start and latest end
 	KeySources       = "kernhes.sources" // by run, rank, device and session: rows in the file, window, counts
 )

@@ -37,7 +37,7 @@ func TestSchemaIsDocumented(t *testing.T) {
 		text = before + begin + b.String() + end + after
 	}
 	require.Contains(t, text, fmt.Sprintf("Schema version %d.", SchemaVersion))
-	for _, key := range []string{KeySchemaVersion, KeyTable, KeyRuns, KeyRanks, KeyHosts, KeyModes, KeyWindow, KeySources} {
+	for _, key := range []string{KeySchemaVersion, KeyTable, KeyRuns, KeyRanks, KeyHosts, KeyModes, KeyRoll, KeyWindow, KeySources} {
 		require.Contains(t, text, "`"+key+"`")
 	}
 	if *update {

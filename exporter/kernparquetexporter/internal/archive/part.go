@@ -186,7 +186,7 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 		}
 	}()
 	values := map[string]string{
-		"kernhes.roll": fmt.Sprintf(`{"from_ns":%d,"to_ns":%d}`, p.name.Roll.UnixNano(), p.name.Roll.Add(roll).UnixNano()),
+		parquet.KeyRoll: fmt.Sprintf(`{"from_ns":%d,"to_ns":%d}`, p.name.Roll.UnixNano(), p.name.Roll.Add(roll).UnixNano()),
 	}
 	for _, t := range p.tables {
 		if err := t.writer.Close(values); err != nil {
