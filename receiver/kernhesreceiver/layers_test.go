@@ -29,6 +29,8 @@ var layers = map[string][]string{
 	"ranges":   {},
 	"groups":   {},
 	"nccl":     {"wire"},
+	"seq":      {},
+	"identity": {},
 	"step":     {"wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
 	"sample":   {},

@@ -3,7 +3,6 @@ package kernhesreceiver
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,9 +13,11 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
@@ -29,11 +30,14 @@ type process struct {
 	session uint64
 	info    map[string]string
 	since   uint64 // unix ns
+	who     who
 
 	names  *cupti.Joiner
 	ranges *ranges.Tracker
 	nccl   *nccl.Follower
 	steps  *step.Assembler
+	opened seq.Numbers // of steps, by the rank that their texts give
+	given  seq.Numbers // to steps, by rank
 
 	devices   []*deviceState // in order of their ids
 	main      *deviceState   // the first that was seen: has what is of the process as a whole
@@ -95,17 +99,18 @@ type processSettings struct {
 	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
 	said        *said
+	starts      *identity.Starts
 	traces      *tracer // nil: there is no traces pipeline
 }
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said *said) func(wire.Hello) engine {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said *said, starts *identity.Starts) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
 		buckets:    newBuckets(cfg.BatchEdges, cfg.KVEdges),
 		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), maxDevices: maxDevices,
-		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said,
+		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said, starts: starts,
 	}
 	set.groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
@@ -113,12 +118,14 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said
 
 func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
 	p := &process{
-		set: set, session: hello.Session, info: hello.Info, since: uint64(now.UnixNano()),
+		set: set, session: hello.Session, info: map[string]string{}, since: uint64(now.UnixNano()),
+		who:     who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
 		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
 		nccl:    nccl.New(),
 		learned: map[learned]span.Class{},
 		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
 	}
+	p.identify(hello.Info)
 	set.said.poll(set.log)
 	p.heard = set.said.now()
 	limits := cupti.DefaultLimits
@@ -153,7 +160,6 @@ func (p *process) tracing() {
 type deviceState struct {
 	id      uint16
 	rank    int64
-	ranked  bool
 	source  *trace.Source // of its traces; nil: to be made anew
 	account device.Account
 	outside *cupti.Columns // of the kernels that belong to no step
@@ -268,7 +274,7 @@ func (p *process) take(f wire.Frame) error {
 			return err
 		}
 		if len(p.info) < 4*wire.MaxPairs {
-			maps.Copy(p.info, info)
+			p.identify(info)
 			p.tracing()
 			p.renamed()
 		}

@@ -91,11 +91,10 @@ func (p *process) post(d *deviceState, s *chunk.Sealed) {
 }
 
 // pack takes a final step.
-func (p *process) pack(d *deviceState, s *step.Step) {
+func (p *process) pack(d *deviceState, s *step.Step, n numbered) {
 	rank := p.stepRank(d, s)
-	seq, pairs := p.seq(s)
 	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
-	c.Seq, c.Pairs = int64(seq), pairs
+	c.Seq, c.Pairs = int64(n.seq), n.pairs
 	d.packed.held.final(s.ID, stepName{c.Seq, c.Occurrence})
 	p.add(d, rank, s.Frame, &c)
 }
@@ -210,7 +209,7 @@ func (p *process) packOutside() {
 	for _, d := range p.devices {
 		if s := d.packed.loose; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
-			rank := p.rankOf(d)
+			rank := d.rank
 			c := chunkStep(s, p.translate(shapeOf{shape: s.Shape, rank: rank}))
 			c.Outside = true
 			p.add(d, rank, d.packed.first, &c)
@@ -222,7 +221,7 @@ func (p *process) packOutside() {
 
 // cut makes parcels of all that is packed.
 func (p *process) cut() {
-	if !p.set.archive {
+	if !p.set.archive || !p.who.settled {
 		return
 	}
 	p.packOutside()

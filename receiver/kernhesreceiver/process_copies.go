@@ -77,6 +77,7 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64, 
 		}
 	}
 	if len(h.copies) > maxHeldCopies {
+		p.settle()
 		p.releaseCopies(d, true)
 	}
 }
@@ -104,7 +105,7 @@ func (p *process) releaseCopies(d *deviceState, all bool) {
 	if len(copies) == 0 {
 		return
 	}
-	packer := p.packer(d, p.rankOf(d))
+	packer := p.packer(d, d.rank)
 	d.packed.books.packed.copies += uint64(len(copies))
 	frames := d.packed.open
 	packer.AddCopies(copies)

@@ -136,7 +136,7 @@ func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 	if f.Pinned() {
 		frame = 1 // it was open before the snapshot: nothing after that is settled before it closes
 	}
-	p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure)
+	p.occurred(id, s, p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
 }
 
 func (p *process) rangesEnded(ids ...ranges.ID) {
@@ -159,7 +159,8 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 	if graphStep {
 		p.graphMode.next++
 		l.Owner = graphModeIDs + p.graphMode.next
-		p.steps.Open(l.Owner, ranges.Step{Text: "graph", Program: "graph"}, e.Thread(), l.Time, f.Number, !p.unsure)
+		s := ranges.Step{Text: "graph", Program: "graph"}
+		p.occurred(l.Owner, s, p.steps.Open(l.Owner, s, e.Thread(), l.Time, f.Number, !p.unsure))
 	}
 	if l.Owner != 0 {
 		var ok bool
@@ -227,6 +228,7 @@ func (p *process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock
 // run takes the records of one launch on one device.
 func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	d := p.device(r.Device)
+	p.recorded()
 	l := r.Launch
 	if l != nil {
 		frame = l.Frame
@@ -418,6 +420,7 @@ func (p *process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Cloc
 // copy takes a copy on its device.
 func (p *process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	d := p.device(c.Device())
+	p.recorded()
 	d.copies[copyName(c)]++
 	p.note(frame, loose{Copies: 1})
 	if len(d.copying.Spans) >= outsideRun {

@@ -119,6 +119,7 @@ func (p *process) relieve(until uint64) {
 	p.closed(closed)
 	p.lost(until)
 	p.watermark = max(p.watermark, until)
+	p.settle()
 	for _, d := range p.devices {
 		d.account.Advance(p.watermark, p.set.stepTimeout)
 		p.finalize(d, true)

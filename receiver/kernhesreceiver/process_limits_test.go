@@ -13,6 +13,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -23,7 +24,7 @@ func limitedScript(t *testing.T, archive bool, change func(*Config)) (*script, *
 	cfg := createDefaultConfig().(*Config)
 	change(cfg)
 	s := newScript(t)
-	s.p = newEngines(zap.New(core), cfg, archive, nil, &said{})(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	s.p = newEngines(zap.New(core), cfg, archive, nil, &said{}, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
 	return s, logs
 }
 

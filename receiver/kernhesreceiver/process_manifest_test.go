@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 )
 
 // strings sends ids 1, 2, … for texts.
@@ -96,6 +97,6 @@ func TestFilesOfTheUserAreReadWhenASessionBegins(t *testing.T) {
 	cfg.Manifest = "internal/manifest/testdata/toy-moe-ep2.json"
 	said, err := openSaid(cfg)
 	require.NoError(t, err)
-	engines := newEngines(zap.NewNop(), cfg, false, nil, said)
+	engines := newEngines(zap.NewNop(), cfg, false, nil, said, identity.NewStarts())
 	require.NotNil(t, engines(wire.Hello{Info: map[string]string{}}).(*process).manifest)
 }

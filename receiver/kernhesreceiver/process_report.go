@@ -13,40 +13,15 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// rankOf is the rank of a device: what step texts say, else the process's rank plus the device's
-// place among those of the process that are known when it is first asked for, else the GPU's index
-// on the host.
-func (p *process) rankOf(d *deviceState) int64 {
-	if d.ranked {
-		return d.rank
-	}
-	d.ranked = len(p.devices) > 0
-	if base, err := strconv.ParseInt(p.info["rank"], 10, 64); err == nil {
-		d.rank = base + int64(max(0, slices.Index(p.devices, d)))
-	} else {
-		d.rank = hostIndex(p.info["visible_devices"], d.id)
-	}
-	return d.rank
-}
-
-// hostIndex is the index of a process's device on its host by what CUDA_VISIBLE_DEVICES said; the
-// device's own where that says nothing, or names GPUs by their UUIDs.
-func hostIndex(visible string, id uint16) int64 {
-	if list := strings.Split(visible, ","); int(id) < len(list) {
-		if n, err := strconv.ParseInt(strings.TrimSpace(list[id]), 10, 64); err == nil {
-			return n
-		}
-	}
-	return int64(id)
-}
-
 // givenRank is the rank that a step's text gives.
 func givenRank(s *step.Step) (int64, bool) {
-	if s.Rank == "" {
-		return 0, false
-	}
-	rank, err := strconv.ParseInt(s.Rank, 10, 64)
-	return rank, err == nil
+	return parseRank(s.Rank)
+}
+
+// parseRank reads a rank; false: it is none.
+func parseRank(text string) (int64, bool) {
+	rank, err := strconv.ParseInt(text, 10, 64)
+	return rank, err == nil && rank >= 0
 }
 
 // stepRank is the rank of a step: what its text gives, else its device's.
@@ -54,7 +29,7 @@ func (p *process) stepRank(d *deviceState, s *step.Step) int64 {
 	if rank, ok := givenRank(s); ok {
 		return rank
 	}
-	return p.rankOf(d)
+	return d.rank
 }
 
 // reports copies the totals of each device; those of the process as a whole are in that of the device which
@@ -67,6 +42,7 @@ func (p *process) reports() []rankReport {
 	}
 	for i, d := range p.devices {
 		reports[i] = p.report(d)
+		reports[i].unplaced = !p.who.settled
 	}
 	first := &reports[max(0, slices.Index(p.devices, p.main))]
 	c := p.names.Counts
@@ -107,7 +83,7 @@ func (p *process) report(d *deviceState) rankReport {
 	t := d.account.Time()
 	counts := p.counts(d)
 	r := rankReport{
-		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: p.rankOf(d), device: int(d.id),
+		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: d.rank, device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
 		overlapNS: t.Overlapped, copyNS: t.Copy, cuptiNS: d.taken.in(p.mode, d.kernels).cost,

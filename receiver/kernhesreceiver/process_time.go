@@ -48,7 +48,10 @@ func (p *process) flushed(body []byte) error {
 		w = min(w, oldest)
 	}
 	p.advance(max(w, cupti.Slack) - cupti.Slack)
-	if p.set.archive {
+	if p.overdue() {
+		p.settle()
+	}
+	if p.set.archive && p.who.settled {
 		p.packOutside()
 	}
 	p.warnOfLimits()
@@ -131,9 +134,9 @@ func (p *process) finalize(d *deviceState, all bool) {
 
 // final counts a step.
 func (p *process) final(d *deviceState, s *step.Step) {
-	if rank, ok := givenRank(s); ok && !d.ranked {
-		d.rank, d.ranked = rank, true
-	}
+	p.settle()
+	p.stepped(d)
+	n := p.numbered(d, s)
 	d.inSteps += uint64(len(s.Spans))
 	d.coverage.Step(s.Shape.Cover, s.Spans)
 	d.lastStep = max(d.lastStep, s.Last)
@@ -149,40 +152,27 @@ func (p *process) final(d *deviceState, s *step.Step) {
 	}
 	// The rest of a step that an earlier collector had would be other spans under the same ids.
 	if p.set.traces != nil && !s.Joined {
-		t := p.traced(d, s)
+		t := p.traced(d, s, n)
 		if p.set.traces.offer(t) && s.Complete() {
 			p.seriesOf(d, s).exemplar = exemplar{t.TraceID(), t.SpanID(), s.Wall(), s.Last}
 		}
 	}
 	if p.set.archive {
-		p.pack(d, s)
+		p.pack(d, s, n)
 	}
 	if p.set.lines {
-		p.lines = append(p.lines, p.line(d, s))
+		p.lines = append(p.lines, p.line(d, s, n))
 		p.packing.sent.with(s.Frame)
 	}
 }
 
-// seq is the step's number, and whether it means the same on other ranks.
-func (p *process) seq(s *step.Step) (seq uint64, pairs bool) {
-	switch {
-	case s.HasSeq:
-		return uint64(s.Seq), true
-	case !s.Sure:
-		// In no rank's range of numbers, and not another session's.
-		return 1<<62 | (p.session<<20|uint64(s.Number))&(1<<62-1), false
-	}
-	return uint64(s.Number), true
-}
-
 // line is a step as the dump has it.
-func (p *process) line(d *deviceState, s *step.Step) stepLine {
+func (p *process) line(d *deviceState, s *step.Step, n numbered) stepLine {
 	rank := p.stepRank(d, s)
-	seq, pairs := p.seq(s)
 	return stepLine{
 		Kind: "step", Run: p.info["run"], Session: sessionName(p.session),
 		ID: fmt.Sprintf("%d/%d/%d", s.Begun, s.Thread, s.Device), Rank: rank, Device: int(s.Device),
-		Seq: seq, Pairs: pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
+		Seq: n.seq, Pairs: n.pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
 		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called),
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
 		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
@@ -229,6 +219,7 @@ func (p *process) end(gone bool) {
 	}
 	p.watermark = span.Limit
 	p.closed(p.steps.CloseAll(waiting, open))
+	p.settle()
 	for _, d := range p.devices {
 		d.account.Finish()
 		p.finalize(d, true)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
@@ -31,6 +32,7 @@ type kernhesReceiver struct {
 	telemetry *metadata.Telemetry
 	newEngine func(wire.Hello) engine
 	said      *said // what files of the user say
+	starts    *identity.Starts
 	guard     guard
 	begun     time.Time
 	forget    func() // the factory's, when it is shut down
@@ -81,7 +83,7 @@ func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) 
 		return nil, err
 	}
 	return &kernhesReceiver{
-		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, said: &said{}, forget: func() {},
+		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, said: &said{}, starts: identity.NewStarts(), forget: func() {},
 		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
 		retryDelay: defaultRetryDelay,
 	}, nil
@@ -106,7 +108,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 		if r.said, err = openSaid(r.cfg); err != nil {
 			return err
 		}
-		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, r.said)
+		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, r.said, r.starts)
 	}
 	if r.cfg.Dump != "" {
 		d, past, err := openDump(r.cfg.Dump)
@@ -301,6 +303,7 @@ func (r *kernhesReceiver) attach(ctx context.Context, l *link, hello wire.Hello)
 		if !s.over {
 			s.conn = l.conn
 			s.mu.Unlock()
+			r.starts.Arrive(s.id, hello.Info)
 			return s, nil
 		}
 		s.mu.Unlock()
@@ -311,6 +314,7 @@ func (r *kernhesReceiver) attach(ctx context.Context, l *link, hello wire.Hello)
 // detach gives the session back when its connection has ended.
 func (r *kernhesReceiver) detach(l *link) {
 	s := l.session
+	r.starts.Leave(s.id)
 	s.mu.Lock()
 	s.conn = nil
 	s.left = time.Now()

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 )
 
 // A followed process is one whose user writes to a file that the configuration names.
@@ -34,7 +35,7 @@ func follow(t *testing.T, setting func(*Config) *string, text string) followed {
 	require.NoError(t, os.WriteFile(f.path, []byte(text), 0o600))
 	said, err := openSaid(cfg)
 	require.NoError(t, err)
-	f.p = newEngines(f.log, cfg, false, nil, said)(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	f.p = newEngines(f.log, cfg, false, nil, said, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
 	return f
 }
 

@@ -171,14 +171,13 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 }
 
 // traced is a final step as the traces have it.
-func (p *process) traced(d *deviceState, s *step.Step) trace.Step {
+func (p *process) traced(d *deviceState, s *step.Step, n numbered) trace.Step {
 	rank := p.stepRank(d, s)
 	if d.source == nil || d.source.Rank != rank {
 		resource := pcommon.NewMap()
 		p.resource(resource, d, rank)
 		d.source = trace.NewSource(p.info["run"], rank, p.session, p.mode, resource)
 	}
-	seq, pairs := p.seq(s)
 	labels := p.labels(s)
-	return trace.Step{Step: s, Source: d.source, Seq: seq, Pairs: pairs, BatchBucket: labels.batch, KVBucket: labels.kv}
+	return trace.Step{Step: s, Source: d.source, Seq: n.seq, Pairs: n.pairs, BatchBucket: labels.batch, KVBucket: labels.kv}
 }

@@ -23,12 +23,12 @@ const maxSpans = 1 << 15
 // maxGaps bounds the gaps that are remembered of one rank and occurrence. Below the lowest of them, numbers count as seen.
 const maxGaps = 1024
 
-// maxRanks bounds the rank texts of one session.
+// maxRanks bounds the ranks of one session.
 const maxRanks = 4096
 
 // Numbers knows which numbers the steps of one session have had. The zero Numbers are ready for use.
 type Numbers struct {
-	ranks map[string]*laps
+	ranks map[int64]*laps
 	spans int
 }
 
@@ -41,19 +41,19 @@ type span struct{ first, last uint64 }
 // spans are disjoint, ascending, and do not touch each other.
 type spans []span
 
-// Next takes a step range with a number on a rank (as its text gives it; "" where it does not). It returns how often the
-// number came before; false: that is not known, since too much would have to be remembered.
+// Next takes a step with a number on a rank. It returns how often the number came before; false: that is not known, since
+// too much would have to be remembered.
 //
 // Memory is bounded. Where it ends, an old number that was never seen may count as seen. So two steps never share a number
 // and an occurrence.
-func (n *Numbers) Next(rank string, number uint64) (occurrence uint32, ok bool) {
+func (n *Numbers) Next(rank int64, number uint64) (occurrence uint32, ok bool) {
 	l := n.ranks[rank]
 	if l == nil {
 		if len(n.ranks) >= maxRanks {
 			return 0, false
 		}
 		if n.ranks == nil {
-			n.ranks = map[string]*laps{}
+			n.ranks = map[int64]*laps{}
 		}
 		l = &laps{}
 		n.ranks[rank] = l

@@ -25,7 +25,7 @@ func TestNextCountsOccurrences(t *testing.T) {
 		var n Numbers
 		var got []uint32
 		for _, number := range c.numbers {
-			o, ok := n.Next("", number)
+			o, ok := n.Next(0, number)
 			require.True(t, ok)
 			got = append(got, o)
 		}
@@ -36,12 +36,12 @@ func TestNextCountsOccurrences(t *testing.T) {
 // TestRanksCountApart has two ranks of one process share their numbers.
 func TestRanksCountApart(t *testing.T) {
 	var n Numbers
-	for _, rank := range []string{"0", "1"} {
+	for _, rank := range []int64{0, 1} {
 		o, ok := n.Next(rank, 5)
 		require.True(t, ok)
 		assert.Zero(t, o, rank)
 	}
-	o, _ := n.Next("1", 5)
+	o, _ := n.Next(1, 5)
 	assert.EqualValues(t, 1, o)
 }
 
@@ -53,7 +53,7 @@ func TestNoTwoStepsShareANumber(t *testing.T) {
 		had := map[uint64]bool{}
 		for range 60_000 {
 			number := random.Uint64N(highest)
-			o, ok := n.Next("", number)
+			o, ok := n.Next(0, number)
 			if !ok {
 				continue
 			}
@@ -77,14 +77,14 @@ func TestNoTwoStepsShareANumber(t *testing.T) {
 func TestGapsOfAnEngineThatCountsForAll(t *testing.T) {
 	var n Numbers
 	for i := range uint64(100_000) {
-		o, ok := n.Next("", 2*i)
+		o, ok := n.Next(0, 2*i)
 		require.True(t, ok)
 		require.Zero(t, o)
 	}
-	o, ok := n.Next("", 2*99_999)
+	o, ok := n.Next(0, 2*99_999)
 	assert.True(t, ok)
 	assert.EqualValues(t, 1, o, "the last one again")
-	o, _ = n.Next("", 10)
+	o, _ = n.Next(0, 10)
 	assert.EqualValues(t, 1, o, "an old one again")
 }
 
@@ -92,12 +92,12 @@ func TestGapsOfAnEngineThatCountsForAll(t *testing.T) {
 func TestRanksAreBounded(t *testing.T) {
 	var n Numbers
 	for i := range maxRanks {
-		_, ok := n.Next(string(rune(i+1)), 0)
+		_, ok := n.Next(int64(i), 0)
 		require.True(t, ok)
 	}
-	_, ok := n.Next("one more", 0)
+	_, ok := n.Next(maxRanks, 0)
 	assert.False(t, ok)
-	_, ok = n.Next(string(rune(1)), 1)
+	_, ok = n.Next(0, 1)
 	assert.True(t, ok, "those that are known go on")
 }
 

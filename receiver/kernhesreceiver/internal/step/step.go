@@ -58,6 +58,7 @@ type Step struct {
 	Device uint16
 	// Occurrence counts the steps of the session with the seq of its text, from 0. Whoever numbers steps sets it.
 	Occurrence uint32
+	Unpaired   bool // how often that seq came is not known
 
 	cupti.Columns        // in order of launch and node once the step is closed
 	Shape         *Shape // of those kernels
@@ -99,6 +100,8 @@ type issue struct {
 	launches   uint32
 	lastLaunch uint64
 	reason     string
+	occurrence uint32
+	unpaired   bool
 	devices    []*Step
 	one        [1]*Step // what devices begins with
 }
@@ -141,8 +144,8 @@ func NewAssembler(table *Table, names func(uint32) *cupti.Name, class func(call,
 	}
 }
 
-// Open begins a step. sure says that all steps of the session before it were heard.
-func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, frame uint64, sure bool) {
+// Open begins a step and returns its number. sure says that all steps of the session before it were heard.
+func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, frame uint64, sure bool) int64 {
 	a.number++
 	is := &issue{
 		info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, sure: sure, lastLaunch: time,
@@ -152,6 +155,14 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 	}
 	a.issues[id] = is
 	a.order = append(a.order, is)
+	return is.number
+}
+
+// Occurred says of an open step how often its seq came before; false: that is not known.
+func (a *Assembler) Occurred(id ranges.ID, occurrence uint32, known bool) {
+	if is := a.issues[id]; is != nil {
+		is.occurrence, is.unpaired = occurrence, !known
+	}
 }
 
 // Traced says whether launches are seen from now on. A step whose range is open while they are not may lack some.
@@ -229,7 +240,7 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 func (is *issue) on(device uint16) *Step {
 	s := &Step{
 		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
-		Joined: is.joined, Device: device,
+		Joined: is.joined, Device: device, Occurrence: is.occurrence, Unpaired: is.unpaired,
 	}
 	if is.devices == nil {
 		is.devices = is.one[:0]

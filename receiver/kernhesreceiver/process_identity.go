@@ -1,0 +1,284 @@
+package kernhesreceiver
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// settleTime is how long after its first record, by the engine's clock, a process without a final step is settled anyway, ns.
+// Nothing of it is exported before: evidence such as NCCL's world communicator comes while the engine starts.
+const settleTime = 30e9
+
+// maxUnsettled is how many kernels outside any step, of a device, wait for that; more settle the process.
+const maxUnsettled = 1 << 16
+
+// noRank is the rank of a device on which the process runs no step while it runs steps on others.
+const noRank = -1
+
+// A who is what a process turned out to be. It is settled once, before anything of it is exported:
+//
+//	unsettled ──first final step, settleTime after the first record, too much to hold, or the end──▶ settled
+type who struct {
+	evidence map[string]string // HELLO's pairs, as INFO changed them
+	first    uint64            // engine's clock at the first record, unix ns; 0: none came
+	settled  bool
+	name     identity.Name
+	rank     identity.Rank  // of the first device with steps, where more than the device says it
+	ranked   bool           // rank is known
+	again    bool           // the name was used before
+	stepping []*deviceState // devices with steps, in the order of their ranks
+	guessed  bool           // stepping is a guess: no step was seen yet
+	texts    map[int64]rankOwner
+	foreign  uint64 // ranks of steps that are another process's
+	late     uint64 // times that evidence came too late
+}
+
+// A rankOwner is the device whose steps have a rank; own says that the rank is this process's.
+type rankOwner struct {
+	device uint16
+	own    bool
+}
+
+// maxTextRanks bounds the ranks that the steps of one process may name.
+const maxTextRanks = 1024
+
+// identify takes evidence from HELLO or INFO. The run in p.info is the settled one.
+func (p *process) identify(info map[string]string) {
+	for key, value := range info {
+		p.who.evidence[key] = value
+		if key != "run" && key != "rank" {
+			p.info[key] = value
+		}
+	}
+}
+
+// claimed is what the process calls its start.
+func (p *process) claimed() string {
+	if p.who.settled {
+		return p.who.name.Text
+	}
+	return identity.NameOf(p.who.evidence, p.world()).Text
+}
+
+// world is NCCL's world communicator.
+func (p *process) world() identity.World { return identity.World{} }
+
+// worldRank is the rank of a device in it.
+func (p *process) worldRank(uint16) (int64, bool) { return 0, false }
+
+// recorded takes note that a record came.
+func (p *process) recorded() {
+	if p.who.first == 0 {
+		p.who.first = p.clock()
+	}
+}
+
+// overdue reports whether the process has to be settled now.
+func (p *process) overdue() bool {
+	if p.who.settled || p.who.first == 0 {
+		return false
+	}
+	if p.clock() > p.who.first+settleTime {
+		return true
+	}
+	return slices.ContainsFunc(p.devices, func(d *deviceState) bool {
+		loose := d.packed.loose
+		return loose != nil && len(loose.Recorded().Spans) > maxUnsettled
+	})
+}
+
+// settle decides the run of the process and the ranks of its devices.
+func (p *process) settle() {
+	w := &p.who
+	if w.settled || len(p.devices) == 0 && !p.over {
+		return
+	}
+	w.settled = true
+	world := p.world()
+	w.name = identity.NameOf(w.evidence, world)
+	w.rank, w.ranked = identity.RankOf(w.evidence, world, p.set.starts.Inherited(p.session))
+	w.stepping = p.withSteps()
+	if w.guessed = len(w.stepping) == 0; w.guessed && len(p.devices) > 0 {
+		w.stepping = []*deviceState{slices.MaxFunc(p.devices, func(a, b *deviceState) int { return cmp.Compare(a.kernels, b.kernels) })}
+	}
+	claim := identity.Claim{Session: p.session, Name: w.name, World: world, Host: w.evidence["host"], Started: p.started()}
+	for i, d := range w.stepping {
+		claim.Wants = append(claim.Wants, p.want(d, i))
+	}
+	if len(p.devices) == 0 { // it ends without a record, and claims nothing
+		p.info["run"] = w.name.Text
+		return
+	}
+	joined, err := p.set.starts.Join(claim)
+	p.rememberFailed(err)
+	p.info["run"], w.again = joined.Run, joined.Again
+	for _, d := range p.devices {
+		d.rank = noRank
+	}
+	for i, d := range w.stepping {
+		p.become(d, joined.Ranks[i], joined.Own[i])
+	}
+	p.renamed()
+	p.set.log.Info("engine process has a run and ranks", zap.String("session", sessionName(p.session)), zap.String("pid", p.info["pid"]),
+		zap.String("run", joined.Run), zap.String("run_from", w.name.From), zap.Bool("name_used_again", joined.Again),
+		zap.Int64s("ranks", joined.Ranks), zap.String("rank_from", p.rankFrom()))
+}
+
+// started is when the process started, or when it was first heard.
+func (p *process) started() time.Time {
+	if ns, err := strconv.ParseInt(p.info["process_start"], 10, 64); err == nil && ns > 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Unix(0, int64(p.since))
+}
+
+func (p *process) rankFrom() string {
+	if p.who.ranked {
+		return p.who.rank.From
+	}
+	return identity.FromDevice
+}
+
+func (p *process) rememberFailed(err error) {
+	if err != nil {
+		p.set.log.Error("runs are not remembered over a restart of the collector", zap.Error(err))
+	}
+}
+
+// withSteps are the devices with kernels of steps, in order of their ids.
+func (p *process) withSteps() (with []*deviceState) {
+	for _, d := range p.devices {
+		if len(d.closed) > 0 || p.steps.Any(d.id) {
+			with = append(with, d)
+		}
+	}
+	return with
+}
+
+// want is the rank of the device that is the nth with steps.
+func (p *process) want(d *deviceState, n int) identity.Want {
+	if len(d.closed) > 0 {
+		if rank, ok := givenRank(d.closed[0]); ok {
+			return identity.Want{Rank: rank}
+		}
+	}
+	if rank, ok := p.worldRank(d.id); ok && p.who.rank.From == identity.FromNCCL {
+		return identity.Want{Rank: rank}
+	}
+	if p.who.ranked {
+		return identity.Want{Rank: p.who.rank.N + int64(n)}
+	}
+	if rank, ok := identity.Place(p.who.evidence, d.id); ok {
+		return identity.Want{Rank: rank}
+	}
+	return identity.Want{Any: true, Device: identity.Device(p.who.evidence, d.id)}
+}
+
+// become gives a device its rank.
+func (p *process) become(d *deviceState, rank int64, own bool) {
+	d.rank = rank
+	p.holdsRank(rank, d, own)
+}
+
+// holdsRank notes that the steps of a device have a rank, and returns whether no others have it.
+func (p *process) holdsRank(rank int64, d *deviceState, own bool) bool {
+	if one, ok := p.who.texts[rank]; ok {
+		return one.own && one.device == d.id
+	}
+	if len(p.who.texts) >= maxTextRanks {
+		return false
+	}
+	p.who.texts[rank] = rankOwner{d.id, own}
+	if !own {
+		p.who.foreign++
+	}
+	return own
+}
+
+// stepped takes note that a device has a step that is final: a device that had none before gets a rank now.
+func (p *process) stepped(d *deviceState) {
+	w := &p.who
+	if slices.Contains(w.stepping, d) {
+		w.guessed = w.guessed && d != w.stepping[0]
+		return
+	}
+	if w.guessed { // the guess was wrong: the rank goes to the device with steps
+		was := w.stepping[0]
+		w.stepping[0], w.guessed, w.late = d, false, w.late+1
+		d.rank, was.rank = was.rank, noRank
+		if one := w.texts[d.rank]; one.device == was.id {
+			w.texts[d.rank] = rankOwner{d.id, one.own}
+		}
+		p.renamed()
+		return
+	}
+	want := p.want(d, len(w.stepping))
+	w.stepping = append(w.stepping, d)
+	rank, own, err := p.set.starts.Own(p.session, want)
+	p.rememberFailed(err)
+	p.become(d, rank, own)
+	d.source, d.packed.stale = nil, true
+}
+
+// ownRank reports whether the rank of a step is this process's and device's alone, so that run, rank and seq name the step.
+func (p *process) ownRank(d *deviceState, rank int64) bool {
+	if one, ok := p.who.texts[rank]; ok {
+		return one.own && one.device == d.id
+	}
+	if len(p.who.texts) >= maxTextRanks {
+		return false
+	}
+	_, own, err := p.set.starts.Own(p.session, identity.Want{Rank: rank})
+	p.rememberFailed(err)
+	return p.holdsRank(rank, d, own)
+}
+
+// occurred takes a step that opened, the nth of the session, and finds how often its number came before.
+func (p *process) occurred(id ranges.ID, s ranges.Step, nth int64) {
+	n := uint64(nth)
+	switch {
+	case s.HasSeq:
+		n = uint64(s.Seq)
+	case p.unsure:
+		return // it will be numbered as one of this session alone
+	}
+	rank, ok := parseRank(s.Rank)
+	if !ok {
+		rank = noRank
+	}
+	occurrence, known := p.opened.Next(rank, n)
+	p.steps.Occurred(id, occurrence, known)
+}
+
+// numbered is a step's seq, and whether it is the same on other ranks.
+type numbered struct {
+	seq   uint64
+	pairs bool
+}
+
+// numbered gives a final step its number: no other step of the run and rank has it.
+func (p *process) numbered(d *deviceState, s *step.Step) numbered {
+	rank := p.stepRank(d, s)
+	if (s.HasSeq || s.Sure) && !s.Unpaired && p.ownRank(d, rank) {
+		n := uint64(s.Number)
+		if s.HasSeq {
+			n = uint64(s.Seq)
+		}
+		if n, ok := seq.Of(n, s.Occurrence); ok {
+			// A step whose text gives a rank may meet one of that rank whose text gives none.
+			if before, ok := p.given.Next(rank, n); ok && before == 0 {
+				return numbered{n, true}
+			}
+		}
+	}
+	return numbered{seq.OfSession(p.session, s.Number, d.id), false}
+}
