@@ -1,9 +1,11 @@
-// Identity: settings first, then what the launcher left in the environment, then what the kernel knows.
+// Identity: settings, what launchers left in the environment, and what the kernel and the driver know. The collector decides
+// from it which run and rank this is: evidence that comes later, and other processes, count too.
 #include "identity.h"
 
 #include "cupti.h"
 #include "descriptor.h"
 #include "env.h"
+#include "gpus.h"
 #include "pairs.h"
 
 #include <dlfcn.h>
@@ -11,6 +13,8 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#define MAX_VARIABLE 512 // bytes of a launcher's variable that count
 
 static void put(struct bytes *pairs, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -21,14 +25,6 @@ static void put(struct bytes *pairs, const char *key, const char *format, ...) {
   vsnprintf(value, sizeof value, format, arguments);
   va_end(arguments);
   if (*value != 0) pairs_set(pairs, key, value);
-}
-
-static const char *first_of(const char *const *names) {
-  for (; *names != NULL; names++) {
-    const char *value = getenv(*names);
-    if (value != NULL && *value != 0) return value;
-  }
-  return "";
 }
 
 // started_ticks gives when a process started, in clock ticks since boot; 0 if that cannot be read.
@@ -51,21 +47,34 @@ static unsigned long long process_start(void) {
   return boot * 1000000000ull + ticks * (1000000000ull / (unsigned long long)hertz);
 }
 
-static void put_run(struct bytes *pairs) {
-  static const char *const jobs[] = {"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "PBS_JOBID",
-                                     "LSB_JOBID", "OMPI_MCA_ess_base_jobid", NULL};
-  const char *run = env_text(ENV_RUN);
-  if (*run == 0) run = first_of(jobs);
-  if (*run != 0) {
-    put(pairs, "run", "%s", run);
-    return;
+static void put_process(struct bytes *pairs, const char *name, pid_t pid) {
+  char key[32];
+  snprintf(key, sizeof key, "%s.pid", name);
+  put(pairs, key, "%d", (int)pid);
+  snprintf(key, sizeof key, "%s.start", name);
+  put(pairs, key, "%llu", started_ticks(pid));
+}
+
+// put_launch says who started this process. All ranks of one start have the same session leader; its start time keeps a
+// reused pid apart.
+static void put_launch(struct bytes *pairs) {
+  static const char *const variables[] = {
+      "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
+      "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_RESTART_COUNT", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS",
+      "SLURM_PROCID", "SLURM_LOCALID", "PBS_JOBID", "LSB_JOBID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+      "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    char key[64];
+    const char *value = getenv(variables[i]);
+    snprintf(key, sizeof key, "env.%s", variables[i]);
+    if (value != NULL) put(pairs, key, "%.*s", MAX_VARIABLE, value);
   }
-  // All ranks of one start share a session leader; its start time keeps a reused pid apart.
-  char boot[64], text[160];
-  pid_t leader = getsid(0);
-  int n = snprintf(text, sizeof text, "%s %d %llu", descriptor_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot),
-                   (int)leader, started_ticks(leader));
-  put(pairs, "run", "%016llx", (unsigned long long)hash_bytes(text, (size_t)n));
+  char boot[64];
+  descriptor_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+  boot[strcspn(boot, "\n")] = 0;
+  put(pairs, "boot_id", "%s", boot);
+  put_process(pairs, "leader", getsid(0));
+  put_process(pairs, "parent", getppid());
 }
 
 static void put_engine(struct bytes *pairs) {
@@ -89,6 +98,7 @@ static void put_devices(struct bytes *pairs) {
   int (*name)(char *, int, int) = (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetName");
   int (*uuid)(uint8_t *, int) = (int (*)(uint8_t *, int))dlsym(driver, "cuDeviceGetUuid_v2");
   if (uuid == NULL) uuid = (int (*)(uint8_t *, int))dlsym(driver, "cuDeviceGetUuid");
+  int (*pci)(char *, int, int) = (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetPCIBusId");
   int number, devices = 0;
   if (version != NULL && version(&number) == 0) put(pairs, "driver_version", "%d", number);
   if (count == NULL || get == NULL || count(&devices) != 0) return;
@@ -99,6 +109,13 @@ static void put_devices(struct bytes *pairs) {
     if (get(&device, i) != 0) continue;
     snprintf(key, sizeof key, "gpu.%d.name", i);
     if (name != NULL && name(text, sizeof text, device) == 0) put(pairs, key, "%s", text);
+    bool instance = strstr(text, " MIG ") != NULL; // as "NVIDIA H200 MIG 1g.18gb": its UUID is the instance's
+    char bus[32] = "";
+    snprintf(key, sizeof key, "gpu.%d.pci", i);
+    if (pci != NULL && pci(bus, sizeof bus, device) == 0) {
+      gpus_lower(bus);
+      put(pairs, key, "%s", bus);
+    }
     if (uuid == NULL || uuid(id, device) != 0) continue;
     char hex[40];
     int n = 0;
@@ -106,18 +123,18 @@ static void put_devices(struct bytes *pairs) {
       n += snprintf(hex + n, sizeof hex - (size_t)n, k == 4 || k == 6 || k == 8 || k == 10 ? "-%02x" : "%02x", id[k]);
     }
     snprintf(key, sizeof key, "gpu.%d.uuid", i);
-    put(pairs, key, "GPU-%s", hex);
+    put(pairs, key, "%s-%s", instance ? "MIG" : "GPU", hex);
   }
   dlclose(driver);
 }
 
 void identity_pairs(struct bytes *pairs) {
-  static const char *const ranks[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-  static const char *const visible[] = {"CUDA_VISIBLE_DEVICES", NULL};
-  char host[256] = "";
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  char host[256] = "", gpus[1024];
   gethostname(host, sizeof host - 1);
-  put_run(pairs);
-  put(pairs, "rank", "%s", *env_text(ENV_RANK) != 0 ? env_text(ENV_RANK) : first_of(ranks));
+  put(pairs, "run", "%s", env_text(ENV_RUN));
+  put(pairs, "rank", "%s", env_text(ENV_RANK));
+  put_launch(pairs);
   put(pairs, "pid", "%d", (int)getpid());
   put(pairs, "process_start", "%llu", process_start());
   put(pairs, "host", "%s", host);
@@ -126,8 +143,9 @@ void identity_pairs(struct bytes *pairs) {
   put(pairs, "model", "%s", env_text(ENV_MODEL));
   if (cupti.version != 0) put(pairs, "cupti_version", "%u", cupti.version);
   put(pairs, "cupti_path", "%s", cupti.path);
-  put(pairs, "visible_devices", "%s", first_of(visible));
+  put(pairs, "visible_devices", "%s", visible != NULL ? visible : "");
   put(pairs, "shim_version", IDENTITY_SHIM_VERSION);
+  put(pairs, "host.gpus", "%s", gpus_of_host(NULL, gpus, sizeof gpus));
   put_devices(pairs);
   put(pairs, "token", "%s", env_text(ENV_TOKEN)); // only HELLO carries these pairs
 }

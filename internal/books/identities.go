@@ -44,6 +44,9 @@ const (
 	DeviceComm    = "device_comm_ns"
 	DeviceIdle    = "device_idle_ns"
 	DeviceUnknown = "device_unknown_ns"
+
+	// RankConflicts are ranks that the session claimed while another process was them; left out where there are none.
+	RankConflicts = "rank_conflicts"
 )
 
 // Names of identities.

@@ -117,6 +117,10 @@ type Config struct {
 	// Traces says which steps are written as traces, in a traces pipeline.
 	Traces TracesConfig `mapstructure:"traces"`
 
+	// RunsFile is the file that remembers which starts of engines there were, so that a name that is used again after a restart of
+	// the collector gives another run. Default: "", the path of the unix socket with .runs behind it; with TCP none.
+	RunsFile string `mapstructure:"runs_file"`
+
 	// Dump is a file to which every step and session is appended as a JSON line. Default: "", none.
 	Dump string `mapstructure:"dump"`
 
@@ -375,4 +379,12 @@ func (c *Config) patterns() []ranges.Pattern {
 		}
 	}
 	return patterns
+}
+
+// runsFile is the file that remembers starts; "": none.
+func (c *Config) runsFile() string {
+	if c.RunsFile == "" && c.Transport == confignet.TransportTypeUnix {
+		return c.Endpoint + ".runs"
+	}
+	return c.RunsFile
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 )
 
 const (
@@ -31,6 +32,7 @@ type link struct {
 	peer    string // over all its connections
 	log     *zap.Logger
 	session *session
+	socket  net.Conn // conn as it was accepted
 
 	ctx    context.Context // of serve
 	cut    time.Time       // when the engine last made chunks of all that was packed
@@ -112,6 +114,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 		}
 		return l.discard(reader, frame)
 	}
+	l.contain(hello.Info)
 	if l.session, err = l.r.attach(ctx, l, hello); err != nil {
 		return err
 	}
@@ -126,6 +129,36 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 		zap.String("cupti_version", hello.Info["cupti_version"]), zap.Strings("cupti_known_faults", faultTexts(hello.Info, hello.Info["mode"])),
 		zap.Uint64("acknowledged", welcome.Acknowledged), zap.Uint64("received", welcome.Received))
 	return l.say(wire.AppendWelcome(nil, welcome))
+}
+
+// Keys of what the cgroup of the connected process says. What an engine says of these is not believed.
+const (
+	keyContainer = "container.id"
+	keyPod       = "k8s.pod.uid"
+)
+
+func dropContainer(info map[string]string) {
+	delete(info, keyContainer)
+	delete(info, keyPod)
+}
+
+// contain says in which container an engine runs, if it is known.
+func (l *link) contain(info map[string]string) {
+	dropContainer(info)
+	socket, ok := l.socket.(*net.UnixConn)
+	if !ok {
+		return
+	}
+	_, pid, err := peerOf(socket)
+	if err != nil || pid == 0 { // 0: of another pid namespace
+		return
+	}
+	c, err := identity.ContainerOfProcess(pid)
+	if err != nil {
+		l.log.Debug("the engine's container is not known", zap.Error(err))
+		return
+	}
+	info[keyContainer], info[keyPod] = c.ID, c.Pod
 }
 
 // refuse counts, logs and tells the peer why a connection is closed; with code 0 it only closes.

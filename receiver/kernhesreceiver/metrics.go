@@ -155,6 +155,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernKernelsMissingTotal, r.missing)
 	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
 
+	s.count(metadata.KernIdentityLateTotal, r.late)
 	s.count(metadata.KernStepRangesTotal, r.stepRanges)
 	if r.ranges != nil {
 		s.count(metadata.KernRangesOpen, r.ranges.open)
@@ -347,7 +348,12 @@ func rankResource(to pcommon.Map, r *rankReport, instance string) {
 	put(metadata.ResourceKernModel, r.info["model"])
 	to.PutInt(metadata.ResourceKernDevice, int64(r.device))
 	put(metadata.ResourceHwId, r.info[gpu+"uuid"])
-	put(metadata.ResourceHwName, r.info[gpu+"name"])
+	put(metadata.ResourceHwModel, r.info[gpu+"name"])
+	if r.info[gpu+"uuid"] != "" || r.info[gpu+"name"] != "" {
+		put(metadata.ResourceHwType, "gpu")
+	}
+	put(metadata.ResourceContainerId, r.info[keyContainer])
+	put(metadata.ResourceK8sPodUid, r.info[keyPod])
 	put(metadata.ResourceKernShimVersion, r.info["shim_version"])
 	put(metadata.ResourceKernCuptiVersion, r.info["cupti_version"])
 	put(metadata.ResourceKernCuptiKnownFaults, faults.IDs(faultsOf(r.info, r.mode)))
@@ -358,6 +364,20 @@ func rankResource(to pcommon.Map, r *rankReport, instance string) {
 func (r *rankReport) runRank() string { return r.info["run"] + "/" + rankText(r) }
 
 func rankText(r *rankReport) string { return strconv.FormatInt(r.rank, 10) }
+
+// claimRank is what the process claims to be: the name of its start, and the rank.
+func (r *rankReport) claimRank() string {
+	return cmp.Or(r.claims, r.info["run"]) + "/" + strconv.FormatInt(r.rank, 10)
+}
+
+// instance is run/rank/pid, and the device where it has no rank: service.instance.id of one that is alone.
+func (r *rankReport) instance() string {
+	name := r.runRank() + "/" + r.info["pid"]
+	if r.rank == noRank {
+		name += "/" + strconv.Itoa(r.device)
+	}
+	return name
+}
 
 // A receiverReport is what holds for the receiver as a whole.
 type receiverReport struct {

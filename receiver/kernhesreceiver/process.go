@@ -274,6 +274,7 @@ func (p *process) take(f wire.Frame) error {
 			return err
 		}
 		if len(p.info) < 4*wire.MaxPairs {
+			dropContainer(info)
 			p.identify(info)
 			p.tracing()
 			p.renamed()

@@ -168,6 +168,9 @@ func (p *process) losses(d *deviceState) map[string]uint64 {
 // chunkCounts are the books and the losses of a device, as chunks carry them to the archive's footers.
 func (p *process) chunkCounts(d *deviceState) []chunk.Count {
 	counts := p.counts(d)
+	if p.who.foreign > 0 {
+		counts[books.RankConflicts] = p.who.foreign
+	}
 	losses := p.losses(d)
 	for _, reason := range books.Received() {
 		counts[books.LostPrefix+reason] = losses[reason]

@@ -38,8 +38,10 @@ type who struct {
 	stepping []*deviceState // devices with steps, in the order of their ranks
 	guessed  bool           // stepping is a guess: no step was seen yet
 	texts    map[int64]rankOwner
-	foreign  uint64 // ranks of steps that are another process's
+	foreign  uint64 // ranks that are another process's
 	late     uint64 // times that evidence came too late
+
+	lateWorld bool // NCCL's came late
 }
 
 // A rankOwner is the device whose steps have a rank; own says that the rank is this process's.
@@ -121,6 +123,7 @@ func (p *process) settle() {
 	joined, err := p.set.starts.Join(claim)
 	p.rememberFailed(err)
 	p.info["run"], w.again = joined.Run, joined.Again
+	w.foreign += joined.Live
 	for _, d := range p.devices {
 		d.rank = noRank
 	}
@@ -139,6 +142,39 @@ func (p *process) started() time.Time {
 		return time.Unix(0, ns)
 	}
 	return time.Unix(0, int64(p.since))
+}
+
+// runFrom is the evidence for the run, for people; "": it is not settled.
+func (p *process) runFrom() string {
+	from := p.who.name.From
+	switch {
+	case !p.who.settled:
+		return ""
+	case p.who.name.Local:
+		from += "; ranks on other hosts do not join"
+	}
+	if p.who.again {
+		from += "; the name was used before"
+	}
+	return from
+}
+
+// lateWorld takes note of a world communicator that would have given another run or rank.
+func (p *process) lateWorld() {
+	w := &p.who
+	if !w.settled || w.lateWorld {
+		return
+	}
+	name := identity.NameOf(w.evidence, p.world())
+	rank, ranked := identity.RankOf(w.evidence, p.world(), false)
+	if name.From != identity.FromNCCL && rank.From != identity.FromNCCL || name.Text == w.name.Text && ranked == w.ranked && rank.N == w.rank.N {
+		return
+	}
+	w.lateWorld = true
+	w.late++
+	p.set.log.Warn("NCCL's world communicator came after the run and the ranks were settled, and does not count",
+		zap.String("session", sessionName(p.session)), zap.String("run", p.info["run"]), zap.String("settled_by", w.name.From),
+		zap.String("late_name", name.Text), zap.Int64("late_rank", rank.N))
 }
 
 func (p *process) rankFrom() string {

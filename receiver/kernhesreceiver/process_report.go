@@ -55,6 +55,7 @@ func (p *process) reports() []rankReport {
 		counts: p.ranges.Counts, open: p.ranges.Open(), leaks: p.ranges.Leaks(maxListed), unmatched: p.ranges.Unmatched(maxListed),
 	}
 	first.stats = maps.Clone(p.stats)
+	first.late = p.who.late
 	return reports
 }
 
@@ -76,14 +77,15 @@ func (p *process) hung() bool {
 // resource says of steps of a device as which rank, and of which engine, they ran.
 func (p *process) resource(to pcommon.Map, d *deviceState, rank int64) {
 	r := &rankReport{info: p.info, mode: p.mode, rank: rank, device: int(d.id)}
-	rankResource(to, r, r.runRank()+"/"+p.info["pid"])
+	rankResource(to, r, r.instance())
 }
 
 func (p *process) report(d *deviceState) rankReport {
 	t := d.account.Time()
 	counts := p.counts(d)
 	r := rankReport{
-		info: maps.Clone(p.info), mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: d.rank, device: int(d.id),
+		info: maps.Clone(p.info), claims: p.claimed(), runFrom: p.runFrom(), rankFrom: p.rankFrom(),
+		mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: d.rank, device: int(d.id),
 		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
 		overlapNS: t.Overlapped, copyNS: t.Copy, cuptiNS: d.taken.in(p.mode, d.kernels).cost,

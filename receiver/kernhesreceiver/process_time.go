@@ -51,6 +51,7 @@ func (p *process) flushed(body []byte) error {
 	if p.overdue() {
 		p.settle()
 	}
+	p.lateWorld()
 	if p.set.archive && p.who.settled {
 		p.packOutside()
 	}

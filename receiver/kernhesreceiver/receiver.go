@@ -125,6 +125,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 		return errors.Join(err, r.closeDump())
 	}
 	r.listener = listener
+	r.openStarts()
 	r.listenForControl(ctx)
 	running, stop := context.WithCancel(context.Background())
 	r.stop = stop
@@ -164,7 +165,23 @@ func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
 	if r.tracer != nil {
 		err = errors.Join(err, r.tracer.shutdown(ctx))
 	}
-	return errors.Join(err, r.closeDump())
+	return errors.Join(err, r.closeDump(), r.starts.Close())
+}
+
+// openStarts reads which starts there were. Engines are heard without that, so a file that cannot be read or written is no
+// reason not to start.
+func (r *kernhesReceiver) openStarts() {
+	path := r.cfg.runsFile()
+	if path == "" {
+		return
+	}
+	skipped, err := r.starts.Remember(path)
+	if err != nil {
+		r.set.Logger.Error("runs are not remembered over a restart of the collector (runs_file)", zap.Error(err))
+	}
+	if skipped > 0 {
+		r.set.Logger.Warn("lines of runs_file could not be read", zap.String("file", path), zap.Int("lines", skipped))
+	}
 }
 
 // listenForControl opens the control endpoint. Engines are heard without it, so it is no reason not to start: a second
@@ -247,7 +264,7 @@ func (r *kernhesReceiver) accept(ctx context.Context) {
 			r.telemetry.Connections.Add(ctx, 1)
 			defer r.telemetry.Connections.Add(ctx, -1)
 			defer r.dismiss(conn)
-			l := &link{r: r, conn: r.guard.secure(conn), peer: peer, log: log}
+			l := &link{r: r, conn: r.guard.secure(conn), socket: conn, peer: peer, log: log}
 			l.serve(ctx)
 		})
 	}
@@ -407,7 +424,7 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 	report := receiverReport{since: r.begun}
 	sessions := r.live(now)
 	r.hush.listen(r.set.Logger, sessions)
-	ranks := map[string]uint64{} // live sessions by run and rank
+	ranks := map[string]uint64{} // connected sessions by what they claim to be
 	for _, s := range sessions {
 		if s.connected {
 			report.connected++
@@ -415,7 +432,9 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 			report.waiting++
 		}
 		for i := range s.reports {
-			ranks[s.reports[i].runRank()]++
+			if one := &s.reports[i]; s.connected && !one.unplaced && one.rank != noRank {
+				ranks[one.claimRank()]++
+			}
 		}
 		r.append(to, s.id, s.reports, now)
 		r.endings.live(&s.reports[0])
@@ -450,7 +469,7 @@ type instances map[uint64]map[string]string
 // of names a rank of a session run/rank/pid, and adds the session if a live one has that name already: two containers
 // may well both have process 1. A session keeps its name.
 func (n instances) of(id uint64, r *rankReport) string {
-	plain := r.runRank() + "/" + r.info["pid"]
+	plain := r.instance()
 	if name, ok := n[id][plain]; ok {
 		return name
 	}

@@ -17,6 +17,11 @@ type rankReport struct {
 	rank   int64
 	device int
 
+	claims   string // what the process calls its start: equal for those that say they are of one, whichever run they have
+	runFrom  string // the evidence for the run, for people; "": it is not settled
+	rankFrom string
+	late     uint64 // times that evidence for run or rank came too late to count
+
 	tracing bool // kernels are traced now
 	hung    bool // nothing happens, and kernels that were launched do not come
 

@@ -30,7 +30,10 @@ type status struct {
 // A sessionStatus is one engine process.
 type sessionStatus struct {
 	Session       string            `json:"session"`
-	Run           string            `json:"run"`
+	Run           string            `json:"run"`       // empty: it is not settled
+	RunFrom       string            `json:"run_from"`  // the evidence
+	RankFrom      string            `json:"rank_from"` // likewise
+	claims        string            // of reports
 	PID           string            `json:"pid"`
 	Host          string            `json:"host"`
 	Engine        string            `json:"engine"`
@@ -135,6 +138,7 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 		r := &from.reports[i]
 		if i == 0 { // what is of the process as a whole
 			text := func(key string) string { return clean(r.info[key]) }
+			s.claims, s.RunFrom, s.RankFrom = cmp.Or(r.claims, r.info["run"]), r.runFrom, r.rankFrom
 			s.Run, s.PID, s.Host, s.Engine = text("run"), text("pid"), text("host"), text("engine")
 			s.EngineVersion, s.Model = text("engine_version"), text("model")
 			s.Mode, s.ModeReason, s.Subscribed = text("mode"), text("mode_reason"), text("subscribed") == "1"
@@ -223,7 +227,11 @@ func clean(s string) string {
 func problems(s *status, refused []string, quiet map[string]bool) []string {
 	list := []string{}
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	sessions := map[string]int{} // by run and rank
+	type claim struct {
+		name string
+		rank int64
+	}
+	claims := map[claim][]string{} // runs of connected sessions
 	for i := range s.Sessions {
 		p := &s.Sessions[i]
 		for _, r := range p.Ranks {
@@ -232,12 +240,17 @@ func problems(s *status, refused []string, quiet map[string]bool) []string {
 					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
 				}
 			}
-			sessions[fmt.Sprintf("rank %d of run %s", r.Rank, p.Run)]++
+			if p.Connected && p.Run != "" && r.Rank != noRank {
+				one := claim{p.claims, r.Rank}
+				claims[one] = append(claims[one], p.Run)
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(sessions)) {
-		if n := sessions[name]; n > 1 {
-			say("%s: %d sessions say that they are it", name, n)
+	for _, one := range slices.SortedFunc(maps.Keys(claims), func(a, b claim) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.rank, b.rank))
+	}) {
+		if runs := claims[one]; len(runs) > 1 {
+			say("rank %d of run %s: %d processes claim to be it, and are kept apart as runs %s", one.rank, runs[0], len(runs), strings.Join(runs, ", "))
 		}
 	}
 	for _, why := range refused {

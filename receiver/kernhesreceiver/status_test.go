@@ -71,7 +71,7 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, []string{
 		"rank 1 of run r: the books do not add up: device_ns by -5",
 		"rank 1 of run r: the books do not add up: kernels by 3",
-		"rank 0 of run r: 2 sessions say that they are it",
+		"rank 0 of run r: 2 processes claim to be it, and are kept apart as runs r, r",
 		"rank 1 of run r: process 8 is not connected",
 		"rank 1 of run r: traces in mode \"software\", <script>\uFFFD\uFFFD\uFFFDevil",
 		"rank 1 of run r: 12 records lost: hes_buffer",

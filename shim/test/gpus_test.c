@@ -34,7 +34,29 @@ static bool too_old(const char *first, const char *second) {
   return answer;
 }
 
+// in_order lists the GPUs of a host whose folder has them in another order, beside files that are none.
+static void in_order(void) {
+  char path[256], text[1024], root[] = "/tmp/gpus_test.XXXXXX";
+  static const char *const entries[] = {"0000:af:00.0", "0000:3b:00.0", "new_id", "module", "0001:00:00.0"};
+  CHECK(mkdtemp(root) != NULL);
+  snprintf(path, sizeof path, "%s/nvidia", root);
+  mkdir(path, 0700);
+  for (int i = 0; i < 5; i++) {
+    snprintf(path, sizeof path, "%s/nvidia/%s", root, entries[i]);
+    mkdir(path, 0700);
+  }
+  CHECK(strcmp(gpus_of_host(root, text, sizeof text), "0000:3b:00.0,0000:af:00.0,0001:00:00.0") == 0);
+  CHECK(strcmp(gpus_of_host(root, text, 40), "0000:3b:00.0,0000:af:00.0") == 0); // whole addresses only
+  CHECK(*gpus_of_host("/nowhere", text, sizeof text) == 0);
+  snprintf(path, sizeof path, "rm -r %s", root);
+  CHECK_EQUAL(system(path), 0);
+  char address[] = "0000:AF:00.0";
+  gpus_lower(address);
+  CHECK(strcmp(address, "0000:af:00.0") == 0);
+}
+
 int main(void) {
+  in_order();
   CHECK(too_old("0x2335\n", NULL));        // H200
   CHECK(too_old("0x2330\n", "0x28e0\n"));  // H100, AD107
   CHECK(!too_old("0x2901\n", NULL));       // B200

@@ -36,9 +36,11 @@ const (
 	maxLine  = 1 << 18       // bytes; longer ones are skipped
 )
 
-// OpenStarts returns a Starts that remembers in a file. Lines that cannot be read are skipped, and counted.
-func OpenStarts(path string) (s *Starts, skipped int, err error) {
-	s = NewStarts()
+// Remember takes what a file remembers, and remembers in it from now on. Lines that cannot be read are skipped, and counted.
+// It is called before any process joins.
+func (s *Starts) Remember(path string) (skipped int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	file, err := os.Open(path)
 	switch {
 	case err == nil:
@@ -47,14 +49,15 @@ func OpenStarts(path string) (s *Starts, skipped int, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
-	if err == nil {
-		s.memory = &memory{path: path}
-		err = s.rewrite()
-	}
 	if err != nil {
-		return NewStarts(), skipped, err
+		return skipped, fmt.Errorf("memory of runs: %w", err)
 	}
-	return s, skipped, nil
+	s.memory = &memory{path: path}
+	if err := s.rewrite(); err != nil {
+		s.memory = nil
+		return skipped, err
+	}
+	return skipped, nil
 }
 
 // Close closes the file.
@@ -64,7 +67,10 @@ func (s *Starts) Close() error {
 	if s.memory == nil {
 		return nil
 	}
-	err := s.memory.file.Close()
+	err := error(nil)
+	if s.memory.file != nil {
+		err = s.memory.file.Close()
+	}
 	s.memory = nil
 	return err
 }
@@ -180,7 +186,7 @@ func (s *Starts) rewrite() error {
 		m.file = nil
 	}
 	next := m.path + ".new"
-	if err := os.WriteFile(next, b.Bytes(), 0o600); err != nil {
+	if err := writeNew(next, b.Bytes()); err != nil {
 		return fmt.Errorf("memory of runs: %w", err)
 	}
 	if err := os.Rename(next, m.path); err != nil {
@@ -192,6 +198,19 @@ func (s *Starts) rewrite() error {
 	}
 	m.file, m.lines = file, lines
 	return nil
+}
+
+// writeNew writes a file that is not there yet: what a name led to before, such as a link, stays as it is.
+func writeNew(path string, text []byte) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
 
 func sorted(held map[uint64][]int64) []uint64 {

@@ -121,21 +121,23 @@ type Joined struct {
 	Ranks []int64 // by Want
 	Own   []bool  // by Want: no other process is that rank of the run
 	Again bool    // the name was used before, so that the run has another
+	Live  uint64  // ranks that a process which is still connected has in the newest start of the name
 }
 
 // Join settles the run and the ranks of a process. One that has joined before keeps its run.
 func (s *Starts) Join(c Claim) (j Joined, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.sessions[c.Session]
+	st, live := s.sessions[c.Session], uint64(0)
 	if st == nil {
 		st = s.newest[c.Name.Text]
+		live = s.rivals(st, &c)
 		if st == nil || st.has(&c) {
 			st = s.begin(&c, st != nil)
 		}
 	}
 	s.enter(st, c.Session)
-	j = Joined{Run: st.run, Again: st.run != c.Name.Text && !c.Name.Local}
+	j = Joined{Run: st.run, Live: live, Again: st.run != c.Name.Text && !c.Name.Local}
 	before := len(st.held[c.Session])
 	for i := range c.Wants {
 		rank, own := s.claim(st, c.Session, &c.Wants[i])
@@ -167,6 +169,23 @@ func (st *start) has(c *Claim) bool {
 		owner, ok := st.ranks[w.Rank]
 		return ok && owner != c.Session
 	})
+}
+
+// rivals counts the ranks that a process wants and another has that is still connected.
+func (s *Starts) rivals(st *start, c *Claim) (n uint64) {
+	if st == nil {
+		return 0
+	}
+	for _, w := range c.Wants {
+		owner, ok := st.ranks[w.Rank]
+		if w.Any {
+			owner, ok = st.owners[w.Device]
+		}
+		if _, here := s.here[owner]; ok && here && owner != c.Session {
+			n++
+		}
+	}
+	return n
 }
 
 // begin makes a new start.
@@ -252,13 +271,14 @@ func (s *Starts) place(st *start, device string) int64 {
 	if rank, ok := st.devices[device]; ok {
 		return rank
 	}
-	lists := [][]string{{device}}
+	var lists [][]string
 	for _, p := range s.here {
 		if p.name == st.name {
 			lists = append(lists, p.devices)
 		}
 	}
 	slices.SortFunc(lists, func(a, b []string) int { return slices.Compare(a, b) })
+	lists = append(lists, []string{device})
 	next := int64(0)
 	for _, d := range slices.Concat(lists...) {
 		if _, ok := st.devices[d]; ok || len(st.devices) >= maxStartDevices && d != device {

@@ -4,9 +4,12 @@ package metadata
 
 // Resource attributes.
 const (
+	ResourceContainerId          = "container.id"            // Container of the engine, from the cgroup of the process that connected to the unix socket.
 	ResourceHostName             = "host.name"               // Host of the engine.
-	ResourceHwId                 = "hw.id"                   // UUID of the GPU.
-	ResourceHwName               = "hw.name"                 // Name of the GPU.
+	ResourceHwId                 = "hw.id"                   // UUID of the GPU, `GPU-…`, or of the MIG instance, `MIG-…`, as DCGM gives it.
+	ResourceHwModel              = "hw.model"                // Name of the GPU.
+	ResourceHwType               = "hw.type"                 // gpu.
+	ResourceK8sPodUid            = "k8s.pod.uid"             // UID of the engine's Kubernetes pod, from the same.
 	ResourceKernCuptiKnownFaults = "kern.cupti.known_faults" // Ids of the faults that this release of CUPTI is known to have in this mode, with commas between; GET /status says what they are.
 	ResourceKernCuptiVersion     = "kern.cupti.version"      // cuptiGetVersion.
 	ResourceKernDevice           = "kern.device"             // Index of the CUDA device in its process.
@@ -75,6 +78,7 @@ var (
 	KernDeviceResidueSeconds             = &Metric{"kern_device_residue_seconds", "Time from the first kernel's start to the watermark less compute, comm, idle and unknown; anything but 0 is a fault of the receiver.", "s", Gauge, true, []string{"rank"}}
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
 	KernGraphReplaysUncheckedTotal       = &Metric{"kern_graph_replays_unchecked_total", "Replays of graphs of which nobody can say how many kernels they give, so that a missing one does not show: their capture was not seen, or kernels came of nodes that no launch made or that are of another graph.", "{launch}", Sum, false, []string{"rank"}}
+	KernIdentityLateTotal                = &Metric{"kern_identity_late_total", "Times that evidence for the run or rank of an engine process came after they were settled, so that it does not count.", "{event}", Sum, false, []string{"rank"}}
 	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
 	KernKernelsInvalidTotal              = &Metric{"kern_kernels_invalid_total", "Kernel records whose timestamps cannot be believed, by reason; they are the invalid ones of kern_kernels_total.", "{kernel}", Sum, false, []string{"rank", "reason"}}
@@ -96,7 +100,7 @@ var (
 	KernPackedResidue                    = &Metric{"kern_packed_residue", "Records packed less those that the logs pipeline took or refused and the pending ones; anything but 0 is a fault of the receiver.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernRangeFaultsTotal                 = &Metric{"kern_range_faults_total", "NVTX ranges of the process whose push and pop do not match.", "{range}", Sum, false, []string{"rank", "fault"}}
 	KernRangesOpen                       = &Metric{"kern_ranges_open", "NVTX ranges of the process that are open now. A number that grows shows ranges that are pushed and never popped; GET /status names them.", "{range}", Gauge, false, []string{"rank"}}
-	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Live sessions that share run and rank with another one.", "{session}", Gauge, false, []string(nil)}
+	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Connected engine processes that claim a rank of a start that another one claims too; each has a run of its own.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
 	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so, and by their run and first rank: 0 while one is live.", "{session}", Sum, false, []string{"end", "run", "rank"}}
 	KernShimBufferRequestsTotal          = &Metric{"kern_shim_buffer_requests_total", "Activity buffers that CUPTI asked for.", "{buffer}", Sum, false, []string{"rank"}}
@@ -147,6 +151,7 @@ var Metrics = []*Metric{
 	KernDeviceResidueSeconds,
 	KernDeviceSecondsTotal,
 	KernGraphReplaysUncheckedTotal,
+	KernIdentityLateTotal,
 	KernInStepSecondsTotal,
 	KernKernelsCommTotal,
 	KernKernelsInvalidTotal,
