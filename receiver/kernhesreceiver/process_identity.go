@@ -71,11 +71,20 @@ func (p *process) claimed() string {
 	return identity.NameOf(p.who.evidence, p.world()).Text
 }
 
-// world is NCCL's world communicator.
-func (p *process) world() identity.World { return identity.World{} }
+// world is NCCL's world communicator, as far as it is known.
+func (p *process) world() identity.World {
+	w := p.nccl.World()
+	if !w.OK {
+		return identity.World{}
+	}
+	return identity.World{Comm: w.CommID, Rank: int64(w.Rank), Ranks: int64(w.Ranks)}
+}
 
 // worldRank is the rank of a device in it.
-func (p *process) worldRank(uint16) (int64, bool) { return 0, false }
+func (p *process) worldRank(device uint16) (int64, bool) {
+	rank, ok := p.nccl.RankOf(int(device))
+	return int64(rank), ok
+}
 
 // recorded takes note that a record came.
 func (p *process) recorded() {
