@@ -87,7 +87,7 @@ func full() *rankReport {
 	r := &rankReport{
 		mode: "hes", tracing: true, info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
 			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130400",
-			"driver_version": "13000"},
+			"driver_version": "13000", "container.id": "c0ffee", "k8s.pod.uid": "2d4d9ed5"},
 		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
 		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, cuptiNS: 17,
 		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
@@ -126,6 +126,17 @@ func fullMetrics() pmetric.Metrics {
 		connected: 1, waiting: 2, conflicts: 5, ended: endingReport{counts: []ending{{run: "r1", rank: 3, bye: 3, gone: 4}}},
 	}, "kernhes", "1.2.3", time.Unix(9, 0))
 	return m
+}
+
+// TestResourceOfAGPU holds the attributes to the semantic conventions of hardware, containers and Kubernetes, 1.44.
+func TestResourceOfAGPU(t *testing.T) {
+	got := fullMetrics().ResourceMetrics().At(0).Resource().Attributes().AsRaw()
+	for name, want := range map[string]any{
+		"hw.id": "GPU-1", "hw.model": "NVIDIA B200", "hw.type": "gpu", "container.id": "c0ffee", "k8s.pod.uid": "2d4d9ed5", "process.pid": int64(77),
+	} {
+		assert.Equal(t, want, got[name], name)
+	}
+	assert.NotContains(t, got, "hw.name")
 }
 
 func TestMetricValues(t *testing.T) {

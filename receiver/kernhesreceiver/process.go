@@ -36,7 +36,7 @@ type process struct {
 	ranges *ranges.Tracker
 	nccl   *nccl.Follower
 	steps  *step.Assembler
-	opened seq.Numbers // of steps, by the rank that their texts give
+	opened seq.Numbers // of steps, by thread and the rank that their texts give
 	given  seq.Numbers // to steps, by rank
 
 	devices   []*deviceState // in order of their ids
@@ -190,7 +190,7 @@ func (p *process) device(id uint16) *deviceState {
 	i, ok := p.findDevice(id)
 	if !ok {
 		p.devices = slices.Insert(p.devices, i, &deviceState{
-			id: id, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
+			id: id, rank: noRank, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
 			copies: map[string]uint64{}, badCopies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
 		})
 		if p.main == nil {

@@ -177,7 +177,7 @@ func TestHeldCopiesAreNotAcknowledgedAndBounded(t *testing.T) {
 // Groups come from the step's text before the setting; kernels that compute have none.
 func TestGroupsComeFromTheTextOrTheSetting(t *testing.T) {
 	s, _ := limitedScript(t, true, func(c *Config) { c.Groups = map[string]int64{"tp": 2, "dp": 2} })
-	s.p.info["rank"] = "3"
+	s.p.who.evidence["rank"] = "3"
 	s.text(1, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
 	s.text(2, "gemm")
 	for i, text := range []string{"step:decode seq=1,group=pair1", "step:decode seq=2"} {

@@ -136,7 +136,7 @@ func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 	if f.Pinned() {
 		frame = 1 // it was open before the snapshot: nothing after that is settled before it closes
 	}
-	p.occurred(id, s, p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
+	p.occurred(id, s, e.Thread(), p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
 }
 
 func (p *process) rangesEnded(ids ...ranges.ID) {
@@ -160,7 +160,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 		p.graphMode.next++
 		l.Owner = graphModeIDs + p.graphMode.next
 		s := ranges.Step{Text: "graph", Program: "graph"}
-		p.occurred(l.Owner, s, p.steps.Open(l.Owner, s, e.Thread(), l.Time, f.Number, !p.unsure))
+		p.occurred(l.Owner, s, e.Thread(), p.steps.Open(l.Owner, s, e.Thread(), l.Time, f.Number, !p.unsure))
 	}
 	if l.Owner != 0 {
 		var ok bool

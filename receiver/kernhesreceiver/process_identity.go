@@ -288,7 +288,7 @@ func (p *process) ownRank(d *deviceState, rank int64) bool {
 }
 
 // occurred takes a step that opened, the nth of the session, and finds how often its number came before.
-func (p *process) occurred(id ranges.ID, s ranges.Step, nth int64) {
+func (p *process) occurred(id ranges.ID, s ranges.Step, thread uint32, nth int64) {
 	n := uint64(nth)
 	switch {
 	case s.HasSeq:
@@ -300,9 +300,13 @@ func (p *process) occurred(id ranges.ID, s ranges.Step, nth int64) {
 	if !ok {
 		rank = noRank
 	}
-	occurrence, known := p.opened.Next(rank, n)
-	p.steps.Occurred(id, occurrence, known)
+	// A process may drive several devices, each from a thread of its own: their numbers are alike.
+	occurrence, _ := p.opened.Next(seq.Of{Rank: rank, Thread: thread}, n)
+	p.steps.Occurred(id, occurrence)
 }
+
+// maxMeetings is how many steps may have had the number that a final one would get before it pairs with none.
+const maxMeetings = 16
 
 // numbered is a step's seq, and whether it is the same on other ranks.
 type numbered struct {
@@ -313,17 +317,25 @@ type numbered struct {
 // numbered gives a final step its number: no other step of the run and rank has it.
 func (p *process) numbered(d *deviceState, s *step.Step) numbered {
 	rank := p.stepRank(d, s)
-	if (s.HasSeq || s.Sure) && !s.Unpaired && p.ownRank(d, rank) {
-		n := uint64(s.Number)
-		if s.HasSeq {
-			n = uint64(s.Seq)
+	n := uint64(s.Number)
+	if s.HasSeq {
+		n = uint64(s.Seq)
+	}
+	own := (s.HasSeq || s.Sure) && p.ownRank(d, rank)
+	// Two threads may run steps of one rank, and a text may give the rank that others have without.
+	for tries := 0; own && tries < maxMeetings; tries++ {
+		number, ok := seq.Number(n, s.Occurrence)
+		if !ok {
+			break
 		}
-		if n, ok := seq.Of(n, s.Occurrence); ok {
-			// A step whose text gives a rank may meet one of that rank whose text gives none.
-			if before, ok := p.given.Next(rank, n); ok && before == 0 {
-				return numbered{n, true}
-			}
+		before, ok := p.given.Next(seq.Of{Rank: rank}, number)
+		if !ok {
+			break
 		}
+		if before == 0 {
+			return numbered{number, true}
+		}
+		s.Occurrence++
 	}
 	return numbered{seq.OfSession(p.session, s.Number, d.id), false}
 }

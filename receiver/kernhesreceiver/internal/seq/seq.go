@@ -23,16 +23,22 @@ const maxSpans = 1 << 15
 // maxGaps bounds the gaps that are remembered of one rank and occurrence. Below the lowest of them, numbers count as seen.
 const maxGaps = 1024
 
-// maxRanks bounds the ranks of one session.
-const maxRanks = 4096
+// maxOf bounds the ranks and threads of one session.
+const maxOf = 4096
 
 // Numbers knows which numbers the steps of one session have had. The zero Numbers are ready for use.
 type Numbers struct {
-	ranks map[int64]*laps
+	of    map[Of]*laps
 	spans int
 }
 
-// laps are the numbers of one rank: laps[0] those that occurred, laps[1] those that occurred again, and so on.
+// An Of is whose numbers are counted: a rank's, on one thread or over all.
+type Of struct {
+	Rank   int64
+	Thread uint32
+}
+
+// laps are the numbers of one Of: laps[0] those that occurred, laps[1] those that occurred again, and so on.
 type laps struct{ seen []spans }
 
 // A span is the numbers from first to last.
@@ -41,22 +47,22 @@ type span struct{ first, last uint64 }
 // spans are disjoint, ascending, and do not touch each other.
 type spans []span
 
-// Next takes a step with a number on a rank. It returns how often the number came before; false: that is not known, since
+// Next takes a step with a number. It returns how often the number came before; false: that is not known, since
 // too much would have to be remembered.
 //
 // Memory is bounded. Where it ends, an old number that was never seen may count as seen. So two steps never share a number
 // and an occurrence.
-func (n *Numbers) Next(rank int64, number uint64) (occurrence uint32, ok bool) {
-	l := n.ranks[rank]
+func (n *Numbers) Next(of Of, number uint64) (occurrence uint32, ok bool) {
+	l := n.of[of]
 	if l == nil {
-		if len(n.ranks) >= maxRanks {
+		if len(n.of) >= maxOf {
 			return 0, false
 		}
-		if n.ranks == nil {
-			n.ranks = map[int64]*laps{}
+		if n.of == nil {
+			n.of = map[Of]*laps{}
 		}
 		l = &laps{}
-		n.ranks[rank] = l
+		n.of[of] = l
 	}
 	// What occurred again has occurred before, so the laps can be searched.
 	lap, _ := slices.BinarySearchFunc(l.seen, number, func(s spans, number uint64) int {
@@ -77,8 +83,8 @@ func (n *Numbers) Next(rank int64, number uint64) (occurrence uint32, ok bool) {
 	return uint32(lap), true
 }
 
-// Of is the number that a step gets; false: it cannot be told apart from others, or taken for one of other forms.
-func Of(number uint64, occurrence uint32) (seq uint64, ok bool) {
+// Number is the number that a step gets; false: it cannot be told apart from others, or taken for one of other forms.
+func Number(number uint64, occurrence uint32) (seq uint64, ok bool) {
 	switch {
 	case occurrence == 0:
 		return number, number < Repeated

@@ -25,7 +25,7 @@ func TestNextCountsOccurrences(t *testing.T) {
 		var n Numbers
 		var got []uint32
 		for _, number := range c.numbers {
-			o, ok := n.Next(0, number)
+			o, ok := n.Next(Of{}, number)
 			require.True(t, ok)
 			got = append(got, o)
 		}
@@ -37,11 +37,11 @@ func TestNextCountsOccurrences(t *testing.T) {
 func TestRanksCountApart(t *testing.T) {
 	var n Numbers
 	for _, rank := range []int64{0, 1} {
-		o, ok := n.Next(rank, 5)
+		o, ok := n.Next(Of{Rank: rank}, 5)
 		require.True(t, ok)
 		assert.Zero(t, o, rank)
 	}
-	o, _ := n.Next(1, 5)
+	o, _ := n.Next(Of{Rank: 1}, 5)
 	assert.EqualValues(t, 1, o)
 }
 
@@ -53,18 +53,18 @@ func TestNoTwoStepsShareANumber(t *testing.T) {
 		had := map[uint64]bool{}
 		for range 60_000 {
 			number := random.Uint64N(highest)
-			o, ok := n.Next(0, number)
+			o, ok := n.Next(Of{}, number)
 			if !ok {
 				continue
 			}
-			s, ok := Of(number, o)
+			s, ok := Number(number, o)
 			require.True(t, ok)
 			require.False(t, had[s], "number %d, occurrence %d of %d", number, o, highest)
 			had[s] = true
 		}
 		assert.LessOrEqual(t, n.spans, maxSpans)
 		total := 0
-		for _, l := range n.ranks {
+		for _, l := range n.of {
 			for _, s := range l.seen {
 				total += len(s)
 			}
@@ -77,27 +77,27 @@ func TestNoTwoStepsShareANumber(t *testing.T) {
 func TestGapsOfAnEngineThatCountsForAll(t *testing.T) {
 	var n Numbers
 	for i := range uint64(100_000) {
-		o, ok := n.Next(0, 2*i)
+		o, ok := n.Next(Of{}, 2*i)
 		require.True(t, ok)
 		require.Zero(t, o)
 	}
-	o, ok := n.Next(0, 2*99_999)
+	o, ok := n.Next(Of{}, 2*99_999)
 	assert.True(t, ok)
 	assert.EqualValues(t, 1, o, "the last one again")
-	o, _ = n.Next(0, 10)
+	o, _ = n.Next(Of{}, 10)
 	assert.EqualValues(t, 1, o, "an old one again")
 }
 
-// TestRanksAreBounded has each step say another rank.
-func TestRanksAreBounded(t *testing.T) {
+// TestRanksAndThreadsAreBounded has each step come on another thread.
+func TestRanksAndThreadsAreBounded(t *testing.T) {
 	var n Numbers
-	for i := range maxRanks {
-		_, ok := n.Next(int64(i), 0)
+	for i := range maxOf {
+		_, ok := n.Next(Of{Thread: uint32(i)}, 0)
 		require.True(t, ok)
 	}
-	_, ok := n.Next(maxRanks, 0)
+	_, ok := n.Next(Of{Rank: maxOf}, 0)
 	assert.False(t, ok)
-	_, ok = n.Next(0, 1)
+	_, ok = n.Next(Of{}, 1)
 	assert.True(t, ok, "those that are known go on")
 }
 
@@ -117,7 +117,7 @@ func TestForms(t *testing.T) {
 		{1<<61 - 1, 0, 1<<61 - 1, true},
 		{1 << 61, 0, 1 << 61, false},
 	} {
-		got, ok := Of(c.number, c.occurrence)
+		got, ok := Number(c.number, c.occurrence)
 		assert.Equal(t, c.ok, ok, c)
 		if c.ok {
 			assert.Equal(t, c.want, got, c)

@@ -58,7 +58,6 @@ type Step struct {
 	Device uint16
 	// Occurrence counts the steps of the session with the seq of its text, from 0. Whoever numbers steps sets it.
 	Occurrence uint32
-	Unpaired   bool // how often that seq came is not known
 
 	cupti.Columns        // in order of launch and node once the step is closed
 	Shape         *Shape // of those kernels
@@ -101,7 +100,6 @@ type issue struct {
 	lastLaunch uint64
 	reason     string
 	occurrence uint32
-	unpaired   bool
 	devices    []*Step
 	one        [1]*Step // what devices begins with
 }
@@ -158,10 +156,10 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 	return is.number
 }
 
-// Occurred says of an open step how often its seq came before; false: that is not known.
-func (a *Assembler) Occurred(id ranges.ID, occurrence uint32, known bool) {
+// Occurred says of an open step how often its seq came before.
+func (a *Assembler) Occurred(id ranges.ID, occurrence uint32) {
 	if is := a.issues[id]; is != nil {
-		is.occurrence, is.unpaired = occurrence, !known
+		is.occurrence = occurrence
 	}
 }
 
@@ -240,7 +238,7 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 func (is *issue) on(device uint16) *Step {
 	s := &Step{
 		Step: is.info, ID: is.id, Thread: is.thread, Begun: is.begun, Frame: is.frame, Number: is.number, Sure: is.sure,
-		Joined: is.joined, Device: device, Occurrence: is.occurrence, Unpaired: is.unpaired,
+		Joined: is.joined, Device: device, Occurrence: is.occurrence,
 	}
 	if is.devices == nil {
 		is.devices = is.one[:0]

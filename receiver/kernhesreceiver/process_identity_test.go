@@ -1,0 +1,313 @@
+package kernhesreceiver
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+)
+
+// A fleet is engine processes of one collector.
+type fleet struct {
+	t      *testing.T
+	starts *identity.Starts
+	begin  func(wire.Hello) engine
+	next   uint64 // session
+}
+
+func newFleet(t *testing.T) *fleet {
+	f := &fleet{t: t, starts: identity.NewStarts(), next: 0x1000}
+	cfg := createDefaultConfig().(*Config)
+	cfg.Dump = "kept"
+	f.begin = newEngines(zap.NewNop(), cfg, true, nil, &said{}, f.starts)
+	return f
+}
+
+// process is a process that is connected, by "key", "value", …
+func (f *fleet) process(pairs ...string) *script {
+	f.next++
+	info := map[string]string{"host": "gpu07", "boot_id": "b", "leader.pid": "42", "leader.start": "9"}
+	for i := 0; i < len(pairs); i += 2 {
+		info[pairs[i]] = pairs[i+1]
+	}
+	f.starts.Arrive(f.next, info)
+	return &script{t: f.t, p: f.begin(wire.Hello{Session: f.next, Info: info}).(*process)}
+}
+
+// step plays a step of one kernel on a device, from a time, and its flush.
+func (s *script) step(at uint64, text string, device uint16) {
+	s.push(at, text)
+	s.launch(at+1, uint32(at+1))
+	s.pop(at + 2)
+	s.onDevice(device, uint32(at+1), at+3, at+8)
+	s.flushed(at + 100_000)
+}
+
+// onDevice sends a record on a device.
+func (s *script) onDevice(device uint16, correlation uint32, from, to uint64) {
+	s.frame(wire.KindKernels, kernelOn(device, correlation, us(from), us(to)))
+}
+
+func kernelOn(device uint16, correlation uint32, from, to uint64) []byte {
+	k := make([]byte, 64)
+	le.PutUint64(k, from)
+	le.PutUint64(k[8:], to)
+	le.PutUint32(k[24:], correlation)
+	le.PutUint16(k[36:], device)
+	return k
+}
+
+// unpacked is the chunk of a parcel.
+func unpacked(t *testing.T, one parcel) *chunk.Chunk {
+	t.Helper()
+	body, err := chunk.Body(one.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
+	require.NoError(t, err)
+	c, err := chunk.Unpack(body)
+	require.NoError(t, err)
+	return c
+}
+
+// infoBody is the body of INFO.
+func infoBody(pairs ...string) (b []byte) {
+	for i := 0; i < len(pairs); i += 2 {
+		b = le.AppendUint16(b, uint16(len(pairs[i])))
+		b = le.AppendUint16(b, 0)
+		b = le.AppendUint32(b, uint32(len(pairs[i+1])))
+		b = append(append(b, pairs[i]...), pairs[i+1]...)
+	}
+	return b
+}
+
+// runRanks are the run and the ranks of the lines so far.
+func (s *script) runRanks() (run string, ranks []int64) {
+	for _, l := range s.lines {
+		run = l.Run
+		ranks = append(ranks, l.Rank)
+	}
+	return run, ranks
+}
+
+// TestNothingIsExportedBeforeTheRunIsSettled sends kernels outside any step and copies first.
+func TestNothingIsExportedBeforeTheRunIsSettled(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "3")
+	s.launch(1, 1)
+	s.onDevice(0, 1, 2, 3)
+	s.flushed(2_000_000)
+	s.p.cut()
+	assert.Empty(t, s.p.takeParcels())
+	assert.True(t, s.p.reports()[0].unplaced)
+	assert.Less(t, s.p.acknowledgeable(), s.p.received(), "the shim keeps what is not exported")
+	s.step(2_000_100, "step:decode seq=1", 0)
+	assert.False(t, s.p.reports()[0].unplaced)
+	s.p.cut()
+	parcels := s.p.takeParcels()
+	require.NotEmpty(t, parcels)
+	for _, one := range parcels {
+		c := unpacked(t, one)
+		assert.Equal(t, "bar", c.Run)
+		assert.EqualValues(t, 3, c.Rank)
+	}
+}
+
+// TestTheWaitForEvidenceIsBounded plays a process without steps.
+func TestTheWaitForEvidenceIsBounded(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "3")
+	s.launch(1, 1)
+	s.onDevice(0, 1, 2, 3)
+	s.flushed(29_000_000)
+	assert.True(t, s.p.reports()[0].unplaced)
+	s.flushed(31_000_000)
+	r := s.p.reports()[0]
+	assert.False(t, r.unplaced)
+	assert.EqualValues(t, 3, r.rank)
+	// Steps that come later on another device have the rank.
+	s.step(40_000_000, "step:decode seq=1", 1)
+	_, ranks := s.runRanks()
+	assert.Equal(t, []int64{3}, ranks)
+	reports := s.p.reports()
+	assert.Equal(t, []int64{noRank, 3}, []int64{reports[0].rank, reports[1].rank})
+}
+
+// TestAStrayKernelDoesNotShiftRanks has one kernel on device 0, before or after steps on device 1.
+func TestAStrayKernelDoesNotShiftRanks(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		s := newFleet(t).process("run", "bar", "rank", "1")
+		stray := func(at uint64) {
+			s.launch(at, uint32(at))
+			s.onDevice(0, uint32(at), at+1, at+2)
+			s.flushed(at + 100)
+		}
+		if first {
+			stray(1)
+		}
+		s.step(1000, "step:decode seq=1", 1)
+		if !first {
+			stray(200_000)
+		}
+		s.step(300_000, "step:decode seq=2", 1)
+		_, ranks := s.runRanks()
+		assert.Equal(t, []int64{1, 1}, ranks)
+		reports := s.p.reports()
+		assert.Equal(t, []int64{noRank, 1}, []int64{reports[0].rank, reports[1].rank})
+	}
+}
+
+// TestAProcessOfTwoDevices has steps on both: the second is the next rank.
+func TestAProcessOfTwoDevices(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "4")
+	s.step(1, "step:decode seq=1", 2)
+	s.step(200_000, "step:decode seq=1", 5)
+	s.step(400_000, "step:decode seq=2", 2)
+	_, ranks := s.runRanks()
+	assert.Equal(t, []int64{4, 5, 4}, ranks)
+	// One thread gave one seq twice.
+	assert.Equal(t, uint64(1), s.lines[0].Seq)
+	assert.Equal(t, uint64(2305843009213693952+281474976710656+1), s.lines[1].Seq)
+}
+
+// TestAThreadForEachDevice gives steps of two devices the same seq: they pair.
+func TestAThreadForEachDevice(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "4")
+	for i, thread := range []uint32{1, 2} {
+		at := uint64(200_000*i + 1)
+		text := "step:decode seq=1"
+		s.event(wire.EventPush, thread, at, u32(0, 0, uint32(len(text)), wire.DepthUnknown), text)
+		s.event(wire.EventLaunch, thread, at+1, u32(uint32(at+1), 0), "")
+		s.event(wire.EventPop, thread, at+2, u32(0, wire.DepthUnknown), "")
+		s.onDevice(uint16(i), uint32(at+1), at+3, at+8)
+		s.flushed(at + 100_000)
+	}
+	_, ranks := s.runRanks()
+	assert.Equal(t, []int64{4, 5}, ranks)
+	assert.Equal(t, []uint64{1, 1}, []uint64{s.lines[0].Seq, s.lines[1].Seq})
+}
+
+// TestTwoProcessesThatClaimOneRank live at once: each has a run, and all say so.
+func TestTwoProcessesThatClaimOneRank(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.process("run", "bar", "rank", "0"), f.process("run", "bar", "rank", "0")
+	a.step(1, "step:decode seq=1", 0)
+	b.step(1, "step:decode seq=1", 0)
+	first, _ := a.runRanks()
+	second, _ := b.runRanks()
+	assert.Equal(t, "bar", first)
+	assert.NotEqual(t, "bar", second)
+	reports := []rankReport{a.p.reports()[0], b.p.reports()[0]}
+	assert.Equal(t, reports[0].claimRank(), reports[1].claimRank())
+	assert.Contains(t, b.p.chunkCounts(b.p.devices[0]), chunk.Count{Name: "rank_conflicts", Value: 1})
+	assert.Contains(t, reports[1].runFrom, "used before")
+}
+
+// TestWorkersOfOneTask inherited a task's rank, or a pod's: their GPUs say which is which.
+func TestWorkersOfOneTask(t *testing.T) {
+	for name, launcher := range map[string][]string{
+		"srun with one task":         {"env.SLURM_JOB_ID", "7", "env.SLURM_STEP_ID", "0", "env.SLURM_STEP_NUM_TASKS", "1", "env.SLURM_PROCID", "0"},
+		"srun with a task a node":    {"env.SLURM_JOB_ID", "7", "env.SLURM_STEP_ID", "0", "env.SLURM_STEP_NUM_TASKS", "2", "env.SLURM_PROCID", "0"},
+		"Kubeflow":                   {"env.RANK", "0", "env.WORLD_SIZE", "2"},
+		"a torchrun worker's worker": {"env.RANK", "0", "env.WORLD_SIZE", "2", "env.LOCAL_RANK", "0"},
+	} {
+		f := newFleet(t)
+		workers := make([]*script, 8)
+		for i := range workers {
+			workers[i] = f.process(append(launcher, "visible_devices", "0,1,2,3,4,5,6,7")...)
+		}
+		runs := map[string]bool{}
+		for i, w := range workers {
+			w.step(1, "step:decode seq=1", uint16(i))
+			run, ranks := w.runRanks()
+			assert.Equal(t, []int64{int64(i)}, ranks, name)
+			runs[run] = true
+		}
+		assert.Len(t, runs, 1, name)
+	}
+}
+
+// TestTorchelasticRestarts gives each restart a run.
+func TestTorchelasticRestarts(t *testing.T) {
+	f := newFleet(t)
+	runs := map[string]bool{}
+	for _, restart := range []string{"0", "1", "2"} {
+		var start []string
+		for _, rank := range []string{"0", "1"} {
+			s := f.process("env.TORCHELASTIC_RUN_ID", "job", "env.TORCHELASTIC_RESTART_COUNT", restart, "env.MASTER_ADDR", "n0", "env.MASTER_PORT", "29500",
+				"env.RANK", rank, "env.LOCAL_RANK", rank, "env.WORLD_SIZE", "2")
+			s.step(1, "step:decode seq=1", 0)
+			run, ranks := s.runRanks()
+			start = append(start, run)
+			assert.Equal(t, rank, string(rune('0'+ranks[0])))
+			f.starts.Leave(f.next)
+		}
+		assert.Equal(t, start[0], start[1])
+		assert.False(t, runs[start[0]])
+		runs[start[0]] = true
+	}
+}
+
+// TestARankOfTheTextThatIsAnothers keeps the keys apart: the step pairs with no other.
+func TestARankOfTheTextThatIsAnothers(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.process("run", "bar", "rank", "0"), f.process("run", "bar", "rank", "1")
+	a.step(1, "step:decode seq=1,rank=0", 0)
+	b.step(1, "step:decode seq=1,rank=1", 0)
+	b.step(200_000, "step:decode seq=1,rank=0", 0)
+	require.Len(t, b.lines, 2)
+	assert.Equal(t, "bar", b.lines[1].Run)
+	assert.True(t, b.lines[0].Pairs)
+	assert.False(t, b.lines[1].Pairs)
+	assert.GreaterOrEqual(t, b.lines[1].Seq, uint64(1<<62))
+}
+
+// TestARankWithAndWithoutText is one rank of one process: its numbers stay apart.
+func TestARankWithAndWithoutText(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "0")
+	s.step(1, "step:decode seq=1,rank=0", 0)
+	s.step(200_000, "step:decode seq=1", 0)
+	require.Len(t, s.lines, 2)
+	assert.Equal(t, uint64(1), s.lines[0].Seq)
+	assert.Equal(t, uint64(2305843009213693952+281474976710656+1), s.lines[1].Seq)
+}
+
+// TestASeqThatComesAgain is another occurrence, also where the receiver counts.
+func TestASeqThatComesAgain(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "0")
+	for i, text := range []string{"step:decode seq=2", "step:decode", "step:decode seq=2"} {
+		s.step(uint64(200_000*i+1), text, 0)
+	}
+	var seqs []uint64
+	for _, l := range s.lines {
+		assert.True(t, l.Pairs)
+		seqs = append(seqs, l.Seq)
+	}
+	const repeated, occurrence = 2305843009213693952, 281474976710656
+	assert.Equal(t, []uint64{2, repeated + occurrence + 2, repeated + 2*occurrence + 2}, seqs)
+}
+
+// TestAProcessWithoutRecordsClaimsNothing: a front end may have inherited the rank of a worker.
+func TestAProcessWithoutRecordsClaimsNothing(t *testing.T) {
+	f := newFleet(t)
+	front := f.process("run", "bar", "rank", "0")
+	front.flushed(60_000_000)
+	front.p.end(false)
+	worker := f.process("run", "bar", "rank", "0")
+	worker.step(1, "step:decode seq=1", 0)
+	run, _ := worker.runRanks()
+	assert.Equal(t, "bar", run)
+}
+
+// TestInfoDoesNotMoveARun that is settled.
+func TestInfoDoesNotMoveARun(t *testing.T) {
+	s := newFleet(t).process("run", "bar", "rank", "0")
+	s.step(1, "step:decode seq=1", 0)
+	s.frame(wire.KindInfo, infoBody("run", "other", "rank", "7", "container.id", "lie", "model", "m"))
+	s.step(200_000, "step:decode seq=2", 0)
+	run, ranks := s.runRanks()
+	assert.Equal(t, "bar", run)
+	assert.Equal(t, []int64{0, 0}, ranks)
+	assert.Equal(t, "m", s.p.info["model"])
+	assert.NotContains(t, s.p.info, "container.id")
+}
