@@ -201,6 +201,49 @@ func TestForeignGroupsAreBounded(t *testing.T) {
 	require.ErrorIs(t, moved(1<<62), errForeign, "where offset and length overflow")
 }
 
+// TestRememberedFilesAreBounded: how 128 files stand is remembered, the last one among them; others are read again.
+func TestRememberedFilesAreBounded(t *testing.T) {
+	l := newLife(t, t.TempDir(), nil)
+	defer l.end(t)
+	for i := range 200 {
+		l.files.remember(fmt.Sprint(i), &growing{messages: i})
+		require.Contains(t, l.files.known, fmt.Sprint(i))
+	}
+	require.Len(t, l.files.known, 128)
+	p := recorded(t, "solo.rank0")[0]
+	l.write(t, "w", p)
+	clear(l.files.known)
+	l.write(t, "w", p)
+	read(t, l.files.prefix+"w.k.parquet", sum(p, p))
+}
+
+// TestMendingStops: a collector that is told to end while it starts does not read on.
+func TestMendingStops(t *testing.T) {
+	l := newLife(t, t.TempDir(), nil)
+	defer l.end(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, l.Start(ctx, nil), context.Canceled)
+}
+
+// TestFilesInTheWayGetNamesOfTheirOwn: a second one does not take the first one's.
+func TestFilesInTheWayGetNamesOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "w.k.parquet")
+	l := newLife(t, dir, nil)
+	defer l.end(t)
+	for _, text := range []string{"one", "two"} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, l.files.setAside(path))
+	}
+	for name, want := range map[string]string{"w.1.k.parquet": "one", "w.2.k.parquet": "two"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+	}
+	require.NoFileExists(t, path)
+}
+
 // TestAFileOfTooManyGroupsSaysSo: a file can number 32,767.
 func TestAFileOfTooManyGroupsSaysSo(t *testing.T) {
 	g, _, err := made("k")
