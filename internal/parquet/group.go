@@ -83,7 +83,10 @@ var physical = map[Type]format.Type{Text: format.ByteArray, Int64: format.Int64,
 // give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from. rest are sources
 // that no group has.
 func Footer(table Table, groups []Group, keyValues map[string]string, shift int64, rest ...Source) ([]byte, error) {
-	columns := Columns(table)
+	columns, _, err := columnsOf(table, groups)
+	if err != nil {
+		return nil, err
+	}
 	meta := format.FileMetaData{Version: 2, CreatedBy: fmt.Sprintf("kernhes version %d (build 0)", SchemaVersion)}
 	meta.Schema = append(meta.Schema, format.SchemaElement{Name: string(table), NumChildren: thrift.New(int32(len(columns)))})
 	for _, c := range columns {
@@ -117,6 +120,31 @@ func Footer(table Table, groups []Group, keyValues map[string]string, shift int6
 	}
 	b = le.AppendUint32(b, uint32(len(b)))
 	return append(b, Magic...), nil
+}
+
+// columnsOf are the columns of a file of a table, and their places among all that the table has. A file that an earlier
+// version began lacks those that came since, and goes on without them.
+func columnsOf(table Table, groups []Group) (columns []Column, places []int, err error) {
+	all := Columns(table)
+	if len(groups) == 0 {
+		for i := range all {
+			places = append(places, i)
+		}
+		return all, places, nil
+	}
+	var rg format.RowGroup
+	if err := thrift.Unmarshal(&compact, groups[0].Meta, &rg); err != nil {
+		return nil, nil, fmt.Errorf("row group 0: %w", err)
+	}
+	for i := range rg.Columns {
+		path := rg.Columns[i].MetaData.PathInSchema
+		at := slices.IndexFunc(all, func(c Column) bool { return slices.Equal(path, []string{c.Name}) })
+		if at < 0 || len(places) > 0 && at <= places[len(places)-1] {
+			return nil, nil, fmt.Errorf("row group 0: column %q is none of table %s, or out of order", path, table)
+		}
+		columns, places = append(columns, all[at]), append(places, at)
+	}
+	return columns, places, nil
 }
 
 func element(c Column) format.SchemaElement {

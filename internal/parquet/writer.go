@@ -56,6 +56,7 @@ type Writer struct {
 	encoder *encoder
 	kernels *kernelRows
 	buffers []buffer
+	places  []int // of buffers that the file has columns of
 	pages   []byte
 }
 
@@ -109,13 +110,17 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	if columns == nil {
 		return nil, fmt.Errorf("table %q, want k, s or c", table)
 	}
+	_, places, err := columnsOf(table, o.Groups)
+	if err != nil {
+		return nil, err
+	}
 	var size int64
 	if n := len(o.Groups); n > 0 {
 		size = o.Groups[n-1].Offset + o.Groups[n-1].Length
 	}
 	return &Writer{
 		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, accounts: map[sourceKey]latest{}, groups: slices.Clone(o.Groups), size: size,
-		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns),
+		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns), places: places,
 	}, nil
 }
 
@@ -214,7 +219,7 @@ func (w *Writer) write(rows int, from []Source) error {
 	}
 	head := int64(len(pages))
 	rg := format.RowGroup{NumRows: int64(rows), FileOffset: head}
-	for i := range w.buffers {
+	for _, i := range w.places {
 		var c format.ColumnChunk
 		var err error
 		if pages, c, err = w.encoder.chunk(pages, &w.buffers[i], rows); err != nil {
