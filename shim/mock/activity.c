@@ -60,6 +60,8 @@ API int cuptiActivityFlushAll(uint32_t flag) {
     struct timespec t = {(time_t)(mock.fault.flush_slow_ms / 1000), (long)(mock.fault.flush_slow_ms % 1000) * 1000000};
     nanosleep(&t, NULL);
   }
+  static _Atomic uint64_t flushes;
+  if (mock.fault.flush_fail && !flag && ++flushes % mock.fault.flush_fail == 0) return UNKNOWN;
   if (mock.registered) run_pass(flag ? PASS_FORCED : PASS_FLUSH, call);
   mock.flushed = true;
   if (flag && !mock.exiting && mock.any_kind) mock.forced_early = true;

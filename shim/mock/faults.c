@@ -23,6 +23,7 @@ static bool read_one(mock_faults *f, const char *name, bool valued, uint64_t n) 
       {"unknown-kind", &f->unknown_kind, NULL, 0},
       {"late-complete", &f->late_ms, NULL, 0},
       {"flush-slow", &f->flush_slow_ms, NULL, 0},
+      {"flush-fail", &f->flush_fail, NULL, 0},
       {"guest", &f->guest_ms, NULL, 0},
       {"patience", &f->patience_ms, NULL, 0},
       {"truncate", &f->truncate, NULL, 1},

@@ -11,7 +11,7 @@
 
 enum { // CUptiResult
   OK = 0, INVALID_PARAMETER = 1, SIZE_NOT_SUFFICIENT = 10, END_OF_BUFFER = 12, NOT_COMPATIBLE = 14,
-  NOT_INITIALIZED = 15, INVALID_KIND = 21, NOT_SUPPORTED = 27, BUSY = 39
+  NOT_INITIALIZED = 15, INVALID_KIND = 21, NOT_SUPPORTED = 27, BUSY = 39, UNKNOWN = 999
 };
 enum { DOMAIN_DRIVER = 1, DOMAIN_RUNTIME, DOMAIN_RESOURCE, DOMAIN_SYNCHRONIZE, DOMAIN_NVTX, DOMAIN_STATE, DOMAINS };
 enum { CBIDS = 1024 };
@@ -36,6 +36,7 @@ typedef struct {
   uint64_t busy;          // so many subscriptions are refused with 39
   uint64_t reorder;       // the seed
   uint64_t late_ms, flush_slow_ms;
+  uint64_t flush_fail;    // every Nth flush
   uint64_t guest_ms;      // another client comes as soon as it may subscribe, and stays so long
   uint64_t patience_ms;   // for a client's callback to return; then it is a deadlock
   bool reordered, unreadable, short_buffers, hold_back, null_invalid;

@@ -58,6 +58,7 @@ static const char help[] =
     "      hold-back             a running kernel holds back the records that stand behind it in the file\n"
     "      late-complete=MS      buffers come that long after the flush has returned\n"
     "      flush-slow=MS         each flush takes that much longer\n"
+    "      flush-fail=N          every Nth flush fails, and nothing is delivered\n"
     "      busy[=N]              the first N subscriptions (all) answer 39: another client is there\n"
     "      guest=MS              another client subscribes the moment that the client leaves, for that long; the client then gets 39\n"
     "      patience=MS           a call that waits that long for a client's callback is a deadlock. Default: 30000\n"

@@ -104,6 +104,7 @@ func TestFaultsAreCounted(t *testing.T) {
 			r.n["kern_trace_drop_count_readable"] = 1
 			isExpected(t, solo, r)
 		}},
+		{"flush-fail=2", func(t *testing.T, r *rank, _ tally) { isExpected(t, solo, r) }},
 		{"missing=cuptiGetTimestamp", func(t *testing.T, r *rank, _ tally) { isExpected(t, solo, r) }},
 		{"zero-start=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
 		{"zero-end=500", func(t *testing.T, r *rank, took tally) { invalid(t, r, "zero_timestamp", int(took["zero"])) }},
