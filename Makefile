@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,10 @@ lint: setup ## vet, format, staticcheck
 	go vet ./...
 	@wrong=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$wrong" || { echo "gofmt: $$wrong"; exit 1; }
 	$(CHECK) ./...
+
+# The score, and the faults that are right to survive: docs/testing.md.
+mutation-c: setup ## draw N faults (30) by SEED (1) in the shim's C, one at a time, and list those that no C test notices
+	@scripts/mutate-c -n $(or $(N),30) -s $(or $(SEED),1)
 
 gpu: ## on a machine with GPUs and PyTorch: build, check and measure there (results of the last time: docs/gpu.md)
 	@scripts/gpu
