@@ -1,11 +1,12 @@
-// Package fakeshim turns a recording into the frames that a perfect shim would send: for tests of what reads the wire. It
-// writes the layouts of WIRE.md by hand, so that it can disagree with the code under test.
+// Package fakeshim turns a recording into the frames that a perfect shim would send: for tests of what reads the wire.
 package fakeshim
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/kernhes/kernhes/internal/krec"
+	"github.com/kernhes/kernhes/internal/sender"
 )
 
 // A Delivery is when activity records are sent.
@@ -31,55 +32,99 @@ type Options struct {
 // Frames are HELLO, BASE (a snapshot of nothing: the session is heard from its first frame) and all numbered frames up to
 // BYE, each with its head.
 func Frames(r *krec.Recording, o Options) [][]byte {
-	s := &sender{ids: map[string]uint32{}, seen: map[string]bool{}, schemas: map[schemaKey]*schema{}}
-	s.hello(r, o)
-	s.send(kindBase, append64(nil, 0, 0))
-	s.number = 1
+	var frames [][]byte
+	s := sender.New(func(_ uint64, frame []byte) { frames = append(frames, frame) })
+	hello(s, r, o)
+	s.Base()
 
 	inside := insideLaunch(r)
 	p := plan(r, o)
 	for i, f := range r.Frames {
 		if t, ok := timeOf(f); ok {
 			for o.Deliver == Flush && p.more(t) {
-				s.deliver(p.next())
+				deliver(s, p.next())
 			}
-			s.now = t
+			s.Now = t
 		}
 		switch f := f.(type) {
 		case *krec.Push:
-			s.push(f)
-			s.payload(evPush, f.Thread, f.Domain, f.Depth, f.Payload)
+			s.Push(f.Thread, f.Domain, f.Depth, f.Text)
+			if p := f.Payload; p != nil {
+				s.PushPayload(f.Thread, f.Domain, f.Depth, p.Schema, p.Data)
+			}
 		case *krec.Schema:
-			s.register(f)
+			s.Register(schemaOf(f))
 		case *krec.Pop:
-			s.payload(evPop, f.Thread, f.Domain, f.Depth+1, f.Payload)
-			s.event(evPop, f.Thread, append32(nil, f.Domain, f.Depth))
+			if p := f.Payload; p != nil {
+				s.PopPayload(f.Thread, f.Domain, f.Depth+1, p.Schema, p.Data)
+			}
+			s.Pop(f.Thread, f.Domain, f.Depth)
 		case *krec.Launch:
-			s.event(evLaunch, f.Thread, append32(nil, f.Correlation, flag(f.Graph(), launchGraph)))
+			s.Launch(f.Thread, f.Correlation, f.Graph())
 		case *krec.Captured:
-			s.event(evCaptured, inside.thread[f], append32(nil, f.Correlation, 0))
+			s.Captured(inside.thread[f], f.Correlation)
 		case *krec.NodeCreated:
-			s.event(evNodeCreated, f.Thread, append32(append64(nil, f.Node), flag(inside.node[f], nodeInLaunch), f.Type))
+			s.NodeCreated(f.Thread, f.Node, inside.node[f], f.Type)
 		case *krec.NodeCloned:
-			s.event(evNodeCloned, 0, append64(nil, f.Original, f.Clone))
+			s.NodeCloned(f.Original, f.Clone)
 		case *krec.Domain:
-			s.event(evDomain, 0, padded(append32(nil, f.ID, uint32(len(f.Name))), f.Name))
+			s.Domain(f.ID, f.Name)
 		case *krec.Clocks:
-			s.now, s.monotonic = max(s.now, f.Before), f.Monotonic-f.Before
-			s.frame(kindClock, append64(nil, f.Before, f.CUPTI, f.After, f.Monotonic))
+			s.Now, s.Monotonic = max(s.Now, f.Before), f.Monotonic-f.Before
+			s.Clock(f.Before, f.CUPTI, f.After, f.Monotonic)
 		case *krec.Dropped:
 			if f.Count > 0 {
-				s.frame(kindLost, append64(append32(nil, lostCUPTI, 0), f.Count, s.flushed, s.now))
+				s.Lost(sender.LostCUPTI, sender.LostRecords, f.Count, s.Flushed, s.Now)
 			}
 		case *krec.Raw:
 			if o.Deliver == Position {
-				s.deliver(p.at(i, s.now))
+				deliver(s, p.at(i, s.Now))
 			}
 		}
 	}
-	s.deliver(p.last(s.now))
-	s.frame(kindBye, append64(append32(nil, byeExit, 0), s.kernels, s.copies))
-	return s.frames
+	deliver(s, p.last(s.Now))
+	s.Bye()
+	return frames
+}
+
+// deliver sends the records of one delivery, then FLUSHED.
+func deliver(s *sender.Sender, d delivery) {
+	s.Now = max(s.Now, d.at)
+	var kernels []sender.Kernel
+	var copies []sender.Copy
+	for _, r := range d.records {
+		if r.Kind() == krec.KindKernel {
+			kernels = append(kernels, kernel(r.Record, s.ID(r.name)))
+		} else {
+			copies = append(copies, copyOf(r.Record))
+		}
+	}
+	s.Records(kernels, copies)
+	s.Flush(d.at)
+}
+
+func schemaOf(f *krec.Schema) sender.Schema {
+	s := sender.Schema{Domain: f.Domain, ID: f.ID, Size: f.Size, Pack: f.Pack, Type: f.Type}
+	for _, e := range f.Entries {
+		s.Fields = append(s.Fields, sender.Field{Type: e.Type, Flags: e.Flags, Offset: e.Offset, Detail: e.Detail, Name: e.Name})
+	}
+	return s
+}
+
+func kernel(r krec.Record, name uint32) sender.Kernel {
+	return sender.Kernel{
+		Start: r.Start(), End: r.End(), Node: r.Node(), Correlation: r.Correlation(), Name: name, Stream: r.Stream(),
+		Device: uint16(r.Device()), Registers: r.Registers(), Grid: r.Grid(), Block: r.Block(), Context: uint16(r.Context()),
+		SharedStatic: r.SharedStatic(), SharedDynamic: r.SharedDynamic(),
+	}
+}
+
+func copyOf(r krec.Record) sender.Copy {
+	from, to := r.Memories()
+	return sender.Copy{
+		Start: r.Start(), End: r.End(), Node: r.Node(), Bytes: r.Bytes(), Correlation: r.Correlation(), Stream: r.Stream(),
+		Device: uint16(r.Device()), Kind: uint8(r.Kind()), CopyKind: r.CopyKind(), From: from, To: to, Flags: r.Flags(), Context: r.Context(),
+	}
 }
 
 // insides is what the wire says of a capture and a recording tells only by its order.
@@ -129,36 +174,18 @@ func timeOf(f krec.Frame) (uint64, bool) {
 	return 0, false
 }
 
-func (s *sender) hello(r *krec.Recording, o Options) {
-	or := func(value, otherwise string) string {
-		if value == "" {
-			return otherwise
-		}
-		return value
-	}
+func hello(s *sender.Sender, r *krec.Recording, o Options) {
 	info := r.Meta().Info
 	pairs := []string{
-		"run", or(o.Run, "recorded"), "rank", or(o.Rank, info.Rank), "host", or(o.Host, "recorder"), "engine", "fakeshim",
+		"run", cmp.Or(o.Run, "recorded"), "rank", cmp.Or(o.Rank, info.Rank), "host", cmp.Or(o.Host, "recorder"), "engine", "fakeshim",
 		"pid", strconv.Itoa(int(info.PID)), "process_start", strconv.FormatUint(firstTime(r), 10), "mode", "software",
 		"mode_reason", "recorded", "cupti_version", strconv.Itoa(int(info.CUPTI)), "shim_version", "0",
 	}
 	for _, device := range devices(r) {
 		gpu := "gpu." + strconv.Itoa(int(device))
-		pairs = append(pairs, gpu+".uuid", "GPU-"+or(o.Rank, info.Rank)+"-"+strconv.Itoa(int(device)), gpu+".name", "recorded GPU")
+		pairs = append(pairs, gpu+".uuid", "GPU-"+cmp.Or(o.Rank, info.Rank)+"-"+strconv.Itoa(int(device)), gpu+".name", "recorded GPU")
 	}
-	session := o.Session
-	if session == 0 {
-		session = 1
-	}
-	body := append64(nil, magic)
-	body = append16(body, version, 0)
-	body = append64(append32(body, 0), session)
-	for i := 0; i < len(pairs); i += 2 {
-		body = append16(body, uint16(len(pairs[i])), 0)
-		body = append32(body, uint32(len(pairs[i+1])))
-		body = append(append(body, pairs[i]...), pairs[i+1]...)
-	}
-	s.send(kindHello, body)
+	s.Hello(cmp.Or(o.Session, 1), pairs...)
 }
 
 func firstTime(r *krec.Recording) uint64 {

@@ -2,12 +2,30 @@ package fakeshim
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/kernhes/kernhes/internal/krec"
 )
+
+// Numbers of WIRE.md.
+const (
+	kindHello   = 1
+	kindStrings = 3
+	kindEvents  = 4
+	kindKernels = 5
+	kindCopies  = 6
+	kindFlushed = 7
+	kindBye     = 13
+	kindBase    = 12
+
+	evPush   = 1
+	evLaunch = 5
+)
+
+var le = binary.LittleEndian
 
 // A frame as a reader of the wire sees it.
 type frame struct {
