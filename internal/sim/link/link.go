@@ -1,0 +1,190 @@
+// Package link carries the frames of one simulated shim to a collector, over as many connections as it takes.
+package link
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kernhes/kernhes/internal/sender"
+)
+
+// Kinds of frames that a collector sends.
+const (
+	headSize = 16
+	welcome  = 64
+	ack      = 65
+	refused  = 67
+
+	kindKernels = 5
+	mostBody    = 1 << 20 // of what a collector sends
+)
+
+// Settings are what all links of a run share.
+type Settings struct {
+	Endpoint string
+	Bound    int  // unacknowledged bytes at most
+	Wait     bool // wait for the collector at the bound; else drop the oldest frames, as a shim does
+	Cut      int  // a connection ends after so many frames, to be made anew; 0: it does not
+}
+
+// A Link is one rank's. The methods that say so are called with Lock held.
+type Link struct {
+	sync.Mutex
+	set     *Settings
+	hello   func() []byte // with Lock held
+	wire    *sender.Sender
+	changed *sync.Cond
+
+	frames   []frame // not acknowledged, in order of their numbers
+	bytes    int
+	down     bool // the collector cannot be reached
+	closed   bool
+	conn     net.Conn
+	dropped  uint64 // kernels in frames that were dropped, not told of yet
+	connects int
+	refused  error
+	Sent     uint64 // bytes
+}
+
+type frame struct {
+	number uint64
+	bytes  []byte
+}
+
+// New is a link that is not connected.
+func New(set *Settings) *Link {
+	l := &Link{set: set}
+	l.changed = sync.NewCond(l)
+	return l
+}
+
+// Attach gives the link what it takes a snapshot and HELLO from.
+func (l *Link) Attach(wire *sender.Sender, hello func() []byte) { l.wire, l.hello = wire, hello }
+
+// Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest.
+func (l *Link) Emit(number uint64, bytes []byte) {
+	if number == 0 {
+		return // HELLO and BASE are made for each connection
+	}
+	for l.bytes > l.set.Bound && l.set.Wait && !l.closed && l.refused == nil {
+		l.changed.Wait()
+	}
+	for l.bytes > l.set.Bound && !l.set.Wait && len(l.frames) > 0 {
+		f := l.frames[0]
+		if binary.LittleEndian.Uint16(f.bytes[4:]) == kindKernels {
+			l.dropped += uint64(len(f.bytes)-headSize) / 64
+		}
+		l.free(f.number)
+	}
+	l.frames = append(l.frames, frame{number, bytes})
+	l.bytes += len(bytes)
+	l.changed.Broadcast()
+}
+
+// free forgets frames up to one.
+func (l *Link) free(number uint64) {
+	n := 0
+	for ; n < len(l.frames) && l.frames[n].number <= number; n++ {
+		l.bytes -= len(l.frames[n].bytes)
+		l.frames[n].bytes = nil
+	}
+	l.frames = l.frames[n:]
+	l.wire.Free(number)
+	l.changed.Broadcast()
+}
+
+// Dropped is how many kernels were dropped since the last call, with Lock held.
+func (l *Link) Dropped() uint64 {
+	n := l.dropped
+	l.dropped = 0
+	return n
+}
+
+// Down has the collector be out of reach, or not, with Lock held.
+func (l *Link) Down(down bool) {
+	if l.down == down {
+		return
+	}
+	if l.down = down; down && l.conn != nil {
+		_ = l.conn.Close()
+	}
+	l.changed.Broadcast()
+}
+
+// Close ends the link without a word, with Lock held: as a process does that dies.
+func (l *Link) Close() {
+	l.closed = true
+	if l.conn != nil {
+		_ = l.conn.Close()
+	}
+	l.changed.Broadcast()
+}
+
+// Run keeps the link connected until it is closed, or the context is done. Errors of a connection are tried again.
+func (l *Link) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		l.Lock()
+		defer l.Unlock()
+		l.Close()
+	})
+	defer stop()
+	for pause := 10 * time.Millisecond; ; {
+		l.Lock()
+		for l.down && !l.closed {
+			l.changed.Wait()
+		}
+		closed, fatal := l.closed, l.refused
+		l.Unlock()
+		if closed || fatal != nil {
+			return fatal
+		}
+		if err := l.connection(ctx); err == nil || errors.Is(err, io.EOF) {
+			pause = 10 * time.Millisecond
+		} else {
+			pause = min(2*pause, time.Second)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// dial opens a connection to host:port, or to a socket's path.
+func dial(ctx context.Context, endpoint string) (net.Conn, error) {
+	network, address := "unix", strings.TrimPrefix(endpoint, "unix://")
+	if tcp, ok := strings.CutPrefix(endpoint, "tcp://"); ok || !strings.ContainsAny(endpoint, "/@") {
+		network, address = "tcp", tcp
+		if !ok {
+			address = endpoint
+		}
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, address)
+}
+
+// Wait waits until all frames are acknowledged, with Lock held.
+func (l *Link) Wait(timeout time.Duration) error {
+	late := false
+	timer := time.AfterFunc(timeout, func() {
+		l.Lock()
+		defer l.Unlock()
+		late = true
+		l.changed.Broadcast()
+	})
+	defer timer.Stop()
+	for len(l.frames) > 0 && !late && !l.closed && l.refused == nil {
+		l.changed.Wait()
+	}
+	if n := len(l.frames); n > 0 {
+		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.frames[0].number, errors.Join(l.refused, context.DeadlineExceeded))
+	}
+	return nil
+}
