@@ -28,6 +28,7 @@ var commands = []command{
 	{"yield", "have engines let go of CUPTI for a while, for another profiler", yield},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"run", "start a command with the shim in it", runCommand},
+	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
 	{"doctor", "say whether and how kernhes can trace here", doctor},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {

@@ -27,19 +27,19 @@ type engine struct {
 }
 
 // begin starts a run on all ranks.
-func (s *sim) begin(ctx context.Context) {
+func (s *sim) begin() {
 	s.runs++
 	start := max(s.zero, s.until)
 	set := &shim.Settings{Run: s.run(), Host: s.Host, Layout: s.Layout, Seed: s.Seed, Start: start, Flush: s.Flush, Disorder: s.Disorder, Untraced: s.Untraced}
 	links := &link.Settings{Endpoint: s.Endpoint, Bound: s.Bound, Wait: !s.Paced, Cut: s.Cut}
-	s.engines = nil
+	engines := make([]*engine, 0, s.Layout.Ranks())
 	for r := range s.Layout.Ranks() {
 		session := s.Seed<<32 ^ uint64(start) ^ uint64(r+1)<<56
 		e := &engine{rank: r, ended: "bye", truth: truth.Rank{RankLine: truth.RankLine{Run: s.run(), Rank: r, Session: fmt.Sprintf("%016x", session)}}}
 		if !s.True {
 			e.clock = clock.New(s.Seed, r)
 		}
-		s.engines = append(s.engines, e)
+		engines = append(engines, e)
 		if s.Emit != nil {
 			e.shim = shim.New(set, r, session, s.Emit(r, session))
 			continue
@@ -52,8 +52,24 @@ func (s *sim) begin(ctx context.Context) {
 		e.done.Add(1)
 		go func() {
 			defer e.done.Done()
-			e.err = e.link.Run(ctx)
+			e.err = e.link.Run()
 		}()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.engines = engines
+}
+
+// hurry has nobody wait for the collector any more.
+func (s *sim) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.engines {
+		if e.link != nil {
+			e.link.Lock()
+			e.link.Hurry()
+			e.link.Unlock()
+		}
 	}
 }
 

@@ -84,6 +84,6 @@ func (s *sim) restart(ctx context.Context, now int64) error {
 	s.until = now + int64(downtime)/program.Tick*program.Tick
 	s.seq = 0
 	s.pace(ctx, s.until)
-	s.begin(ctx)
+	s.begin()
 	return s.events()
 }

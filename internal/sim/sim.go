@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/sim/fleet"
@@ -29,6 +30,7 @@ type sim struct {
 	zero     int64 // true ns at which it begins
 	fleet    *fleet.Fleet
 	server   *load.Server
+	mu       sync.Mutex // held where engines change, and where another goroutine looks at them
 	engines  []*engine
 	programs map[programKey]*program.Program
 	truth    *truth.Writer
@@ -63,8 +65,9 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	s.fleet = fleet.New(c.Layout, c.Seed, s.zero)
 	s.fleet.Schedule, s.fleet.Jitter = c.Schedule, c.Jitter
 	s.server = load.New(c.Load, c.Schedule, c.Seed, c.Layout.Data, func(replica int) int { return replica * c.Layout.Tensor })
-	s.begin(ctx)
+	s.begin()
 	defer s.close()
+	defer context.AfterFunc(ctx, s.hurry)()
 	if err := s.events(); err != nil {
 		return s.result, err
 	}

@@ -47,6 +47,7 @@ func (l *Link) connection(ctx context.Context) error {
 		return fmt.Errorf("frame of kind %d with %d bytes in answer to HELLO", kind, len(body))
 	}
 	l.Lock()
+	l.greeted = true
 	l.free(binary.LittleEndian.Uint64(body[16:]))
 	next := binary.LittleEndian.Uint64(body[24:]) + 1
 	snapshot := bytes.Join(l.wire.Snapshot(), nil)

@@ -2,11 +2,10 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -50,6 +49,9 @@ type Link struct {
 	dropped  uint64 // kernels in frames that were dropped, not told of yet
 	connects int
 	refused  error
+	last     error // of the last connection
+	hurried  bool
+	greeted  bool   // the last connection was welcomed
 	Sent     uint64 // bytes
 }
 
@@ -73,10 +75,10 @@ func (l *Link) Emit(number uint64, bytes []byte) {
 	if number == 0 {
 		return // HELLO and BASE are made for each connection
 	}
-	for l.bytes > l.set.Bound && l.set.Wait && !l.closed && l.refused == nil {
+	for l.bytes > l.set.Bound && l.set.Wait && !l.hurried && !l.closed && l.refused == nil {
 		l.changed.Wait()
 	}
-	for l.bytes > l.set.Bound && !l.set.Wait && len(l.frames) > 0 {
+	for l.bytes > l.set.Bound && len(l.frames) > 0 {
 		f := l.frames[0]
 		if binary.LittleEndian.Uint16(f.bytes[4:]) == kindKernels {
 			l.dropped += uint64(len(f.bytes)-headSize) / 64
@@ -118,6 +120,12 @@ func (l *Link) Down(down bool) {
 	l.changed.Broadcast()
 }
 
+// Hurry has Emit wait for nobody from now on, with Lock held.
+func (l *Link) Hurry() {
+	l.hurried = true
+	l.changed.Broadcast()
+}
+
 // Close ends the link without a word, with Lock held: as a process does that dies.
 func (l *Link) Close() {
 	l.closed = true
@@ -127,15 +135,11 @@ func (l *Link) Close() {
 	l.changed.Broadcast()
 }
 
-// Run keeps the link connected until it is closed, or the context is done. Errors of a connection are tried again.
-func (l *Link) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		l.Lock()
-		defer l.Unlock()
-		l.Close()
-	})
-	defer stop()
-	for pause := 10 * time.Millisecond; ; {
+// Run keeps the link connected until it is closed. Errors of a connection are tried again.
+func (l *Link) Run() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for pause := shortest; ; pause = min(2*pause, longest) {
 		l.Lock()
 		for l.down && !l.closed {
 			l.changed.Wait()
@@ -145,21 +149,26 @@ func (l *Link) Run(ctx context.Context) error {
 		if closed || fatal != nil {
 			return fatal
 		}
-		if err := l.connection(ctx); err == nil || errors.Is(err, io.EOF) {
-			pause = 10 * time.Millisecond
-		} else {
-			pause = min(2*pause, time.Second)
+		err := l.connection(ctx)
+		l.Lock()
+		if l.last = err; l.greeted {
+			pause = shortest
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		l.greeted = false
+		l.Unlock()
+		time.Sleep(pause)
 	}
 }
 
-// dial opens a connection to host:port, or to a socket's path.
+// Pauses before a connection is tried again.
+const (
+	shortest = 10 * time.Millisecond
+	longest  = time.Second
+)
+
+// dial opens a connection to tcp://host:port, or to a socket's path.
 func dial(ctx context.Context, endpoint string) (net.Conn, error) {
-	network, address := "unix", strings.TrimPrefix(endpoint, "unix://")
+	network, address := "unix", strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix:"), "//")
 	if tcp, ok := strings.CutPrefix(endpoint, "tcp://"); ok || !strings.ContainsAny(endpoint, "/@") {
 		network, address = "tcp", tcp
 		if !ok {
@@ -184,7 +193,7 @@ func (l *Link) Wait(timeout time.Duration) error {
 		l.changed.Wait()
 	}
 	if n := len(l.frames); n > 0 {
-		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.frames[0].number, errors.Join(l.refused, context.DeadlineExceeded))
+		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.frames[0].number, cmp.Or(l.refused, l.last, context.DeadlineExceeded))
 	}
 	return nil
 }

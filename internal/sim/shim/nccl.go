@@ -16,27 +16,24 @@ const (
 	send       = static + 9
 	recv       = static + 10
 
+	structs  = 1 // the schemas' type
 	typeInt  = 5
 	typeU64  = 18
 	typeSize = 22
 )
 
-const (
-	commField  = "NCCL communicator ID"
-	bytesField = "Message size [bytes]"
-)
-
 // communicators tells of the initialisation of the world's communicator, and of each group's that NCCL serves.
 func (h *Shim) communicators() {
 	h.Wire.Domain(ncclDomain, "NCCL")
-	h.Wire.Schema(ncclDomain, initSchema, 24, sender.Field{Type: typeU64, Name: commField}, sender.Field{Type: typeInt, Offset: 8, Name: "No. of ranks"},
-		sender.Field{Type: typeInt, Offset: 12, Name: "Rank"}, sender.Field{Type: typeInt, Offset: 16, Name: "CUDA device"})
-	h.Wire.Schema(ncclDomain, reduce, 24, sender.Field{Type: typeU64, Name: commField}, sender.Field{Type: typeSize, Offset: 8, Name: bytesField},
-		sender.Field{Type: typeInt, Offset: 16, Name: "Reduction operation"})
-	for _, id := range []uint64{send, recv} {
-		h.Wire.Schema(ncclDomain, id, 24, sender.Field{Type: typeU64, Name: commField}, sender.Field{Type: typeSize, Offset: 8, Name: bytesField},
-			sender.Field{Type: typeInt, Offset: 16, Name: "Peer rank"})
+	one := func(id uint64, fields ...sender.Field) {
+		h.Wire.Register(sender.Schema{Domain: ncclDomain, ID: id, Size: 24, Type: structs, Fields: fields})
 	}
+	comm, bytes := sender.Field{Type: typeU64, Name: "NCCL communicator ID"}, sender.Field{Type: typeSize, Offset: 8, Name: "Message size [bytes]"}
+	one(initSchema, comm, sender.Field{Type: typeInt, Offset: 8, Name: "No. of ranks"}, sender.Field{Type: typeInt, Offset: 12, Name: "Rank"},
+		sender.Field{Type: typeInt, Offset: 16, Name: "CUDA device"})
+	one(reduce, comm, bytes, sender.Field{Type: typeInt, Offset: 16, Name: "Reduction operation"})
+	one(send, comm, bytes, sender.Field{Type: typeInt, Offset: 16, Name: "Peer rank"})
+	one(recv, comm, bytes, sender.Field{Type: typeInt, Offset: 16, Name: "Peer rank"})
 	all := make([]int, h.set.Layout.Ranks())
 	for r := range all {
 		all[r] = r
@@ -59,6 +56,7 @@ func (h *Shim) initialised(id uint64, members []int) {
 	h.Wire.Push(engine, ncclDomain, 1, "ncclCommInitRankConfig")
 	h.Wire.PopPayload(engine, ncclDomain, 1, initSchema, data)
 	h.Wire.Pop(engine, ncclDomain, 0)
+	h.Wire.PinPopped(ncclDomain, "ncclCommInitRankConfig", initSchema, data)
 }
 
 func place(members []int, rank int) int {
