@@ -120,8 +120,10 @@ func (s *sim) step(ctx context.Context) (bool, error) {
 // program is what a rank launches for a batch.
 func (s *sim) program(rank int, b program.Batch, at time.Duration) *program.Program {
 	key := programKey{rank: rank, name: b.Program}
-	for _, e := range s.Schedule.On("other_graph", rank, at) {
-		key.extra += int(e.Size)
+	if program.Graph(b.Program) {
+		for _, e := range s.Schedule.On("other_graph", rank, at) {
+			key.extra += int(e.Size)
+		}
 	}
 	p := s.programs[key]
 	if p == nil {

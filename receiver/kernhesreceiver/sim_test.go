@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -122,4 +124,86 @@ func TestSimulatedFleetsGiveTheTruth(t *testing.T) {
 		require.Positive(t, got.ranks[0].Traced)
 		agree(t, got)
 	})
+}
+
+// Faults and changes: whatever happens to the fleet, what the account says of what it was told is the truth.
+func TestSimulatedFaultsGiveTheTruth(t *testing.T) {
+	busy := func(c *sim.Config) { c.Load.Rate, c.Load.Prompt, c.Load.Output = 400, 300, 40 }
+	for _, k := range fault.Kinds {
+		switch k.Name {
+		case "hang", "die", "skipped_collective", "lost_records", "restart":
+			continue // held apart
+		}
+		t.Run(k.Name, func(t *testing.T) { agree(t, simulate(t, busy, k.Name+":at=20ms")) })
+	}
+}
+
+// What a rank that hangs leaves behind is an incomplete step on each rank that waits for it, and nothing else.
+func TestASimulatedHang(t *testing.T) {
+	for _, name := range []string{"hang", "skipped_collective"} {
+		got := simulate(t, func(c *sim.Config) { c.Duration = time.Second }, name+":rank=2,at=50ms")
+		require.Equal(t, "hang", got.ranks[0].Ended)
+		p, _, err := play(got.frames[0], nil)
+		require.NoError(t, err)
+		booksHold(t, p)
+		steps := got.steps[0]
+		require.False(t, steps[len(steps)-1].Complete)
+		require.EqualValues(t, len(steps)-1, p.reports()[0].complete)
+		require.EqualValues(t, got.ranks[0].Kernels, p.reports()[0].kernels)
+	}
+}
+
+// Lost records are told of, and their number is the truth.
+func TestSimulatedLosses(t *testing.T) {
+	got := simulate(t, func(c *sim.Config) { c.Steps = 60 }, "lost_records:rank=1,amount=7,every=100ms")
+	require.Positive(t, got.ranks[1].Lost)
+	p, _, err := play(got.frames[1], nil)
+	require.NoError(t, err)
+	booksHold(t, p)
+	require.EqualValues(t, got.ranks[1].Kernels-got.ranks[1].Lost, p.reports()[0].kernels)
+	require.EqualValues(t, got.ranks[1].Lost, p.dropped["cupti_dropped"])
+}
+
+// With ranges only there are steps without kernels.
+func TestSimulatedRangesOnly(t *testing.T) {
+	got := simulate(t, func(c *sim.Config) { c.Untraced = true })
+	p, lines, err := play(got.frames[0], nil)
+	require.NoError(t, err)
+	require.Zero(t, got.ranks[0].Kernels)
+	require.EqualValues(t, len(got.steps[0]), p.reports()[0].stepRanges)
+	require.Empty(t, slices.DeleteFunc(lines, func(l stepLine) bool { return l.Kernels == 0 }))
+}
+
+// NCCL's payloads give each rank its number in the world, and each collective its group and bytes.
+func TestSimulatedPayloads(t *testing.T) {
+	layout, err := program.ParseLayout("tp2dp4")
+	require.NoError(t, err)
+	got := simulate(t, func(c *sim.Config) { c.Layout = layout })
+	groups := map[string]bool{}
+	for rank, frames := range got.frames {
+		p, _, err := play(frames, nil)
+		require.NoError(t, err)
+		require.Equal(t, rank, p.nccl.World().Rank)
+		require.Equal(t, 8, p.nccl.World().Ranks)
+		require.Positive(t, p.nccl.Counts.Payloads)
+		require.Zero(t, p.nccl.Counts.Unread+p.nccl.Counts.Refused)
+		groups[fmt.Sprint(p.nccl.World().CommID)] = true
+	}
+	require.Len(t, groups, 1, "one world")
+}
+
+// A wait is what the durations of one meeting say: each rank's less the shortest, also across clocks that differ.
+func TestSimulatedWaitsAreInTheDurations(t *testing.T) {
+	got := simulate(t, func(c *sim.Config) { c.Load.Rate, c.Load.Prompt = 400, 300 }, "slow_clocks:rank=2,amount=30")
+	require.NotEmpty(t, got.waits)
+	slow := 0
+	for _, w := range got.waits {
+		if w.Why == "slow_clocks" {
+			slow++
+			require.Equal(t, 2, w.By)
+		}
+		require.Zero(t, slices.Min(w.Wait))
+		require.GreaterOrEqual(t, w.Transfer, slices.Max(w.Work)-program.Tick)
+	}
+	require.Greater(t, slow, len(got.waits)/4)
 }
