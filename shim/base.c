@@ -4,6 +4,56 @@
 #include "pairs.h"
 #include "wire.h"
 
+// put_payload appends a payload as one of a range on thread 0.
+static bool put_payload(struct bytes *to, const kw_payload *e, uint32_t site) {
+  kw_payload *copy = bytes_add(to, e->head.length);
+  if (copy == NULL) return false;
+  memcpy(copy, e, e->head.length);
+  copy->head.thread = KW_THREAD_LABELS;
+  copy->head.time = 0;
+  copy->range = 0;
+  copy->depth = 1;
+  copy->site = site;
+  return true;
+}
+
+// may_tell reports whether another payload of a schema is to be kept, and counts it.
+static bool may_tell(struct base *b, const kw_payload *e) {
+  if (b->tellers == NULL && (b->tellers = calloc(BASE_TELLERS, sizeof *b->tellers)) == NULL) return false;
+  struct teller *t = b->tellers, *end = t + b->teller_count;
+  while (t < end && (t->schema != e->schema || t->domain != e->domain)) t++;
+  if (t == end) {
+    if (b->teller_count == BASE_TELLERS) return false;
+    b->teller_count++;
+    *t = (struct teller){.schema = e->schema, .domain = e->domain};
+  }
+  if (t->told == BASE_TOLD || b->told.used >= BASE_TOLD_BYTES) return false;
+  t->told++;
+  return true;
+}
+
+// tell keeps what came with the pop of a range, with its text: of what was so told once, later frames say nothing.
+static void tell(struct base *b, const kw_payload *e) {
+  const struct open *o = ranges_popping(&b->ranges, e);
+  if (o == NULL || !may_tell(b, e)) return;
+  size_t bytes = sizeof(kw_push) + ((o->length + 7u) & ~7u), whole = b->told.used;
+  kw_push *push = bytes_add(&b->told, bytes);
+  if (push == NULL) return;
+  push->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = KW_THREAD_LABELS};
+  push->domain = e->domain;
+  push->text = o->text;
+  push->length = o->length;
+  push->depth = 1;
+  if (o->length > 0) memcpy(push + 1, o->bytes, o->length);
+  kw_pop pop = {.head = {.kind = KW_POP, .length = sizeof pop, .thread = KW_THREAD_LABELS}, .domain = e->domain};
+  if (!put_payload(&b->told, e, KW_POP) || !bytes_put(&b->told, &pop, sizeof pop)) b->told.used = whole;
+}
+
+static void attached(struct base *b, const kw_payload *e) {
+  if (e->site == KW_POP) tell(b, e);
+  else if (!ranges_attach(&b->ranges, e)) b->dropped++;
+}
+
 // label_of gives the id of what labels a node that is made on this thread now: of each domain the innermost range.
 static uint32_t label_of(struct base *b, uint32_t thread) {
   const struct thread *t = ranges_of(&b->ranges, thread);
@@ -21,6 +71,7 @@ static uint32_t label_of(struct base *b, uint32_t thread) {
     e->length = o->length;
     e->depth = 1;
     if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+    if (o->payload != NULL && !put_payload(&b->label, o->payload, KW_PUSH)) return 0;
   }
   if (b->label.used == 0) return 0;
   uint32_t id = intern_id(&b->labels, b->label.data, (uint32_t)b->label.used);
@@ -72,6 +123,12 @@ static void fold_event(struct base *b, const kw_event *e) {
   case KW_DOMAIN:
     if (!bytes_put(&b->domains, e, e->length)) b->dropped++;
     break;
+  case KW_SCHEMA:
+    if (!bytes_put(&b->schemas, e, e->length)) b->dropped++;
+    break;
+  case KW_PAYLOAD:
+    attached(b, at);
+    break;
   default:
     break;
   }
@@ -117,6 +174,9 @@ void base_free(struct base *b) {
   bytes_free(&b->pairs);
   bytes_free(&b->manifest);
   bytes_free(&b->domains);
+  bytes_free(&b->schemas);
+  bytes_free(&b->told);
+  free(b->tellers);
   bytes_free(&b->label);
   nodes_free(&b->nodes);
   ranges_free(&b->ranges);

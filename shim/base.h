@@ -11,6 +11,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define BASE_TOLD 32u         // payloads of pops that are kept, of each schema: the first
+#define BASE_TELLERS 256u     // schemas of which any are
+#define BASE_TOLD_BYTES (512u << 10)
+
+// A teller is a schema whose payloads came with pops.
+struct teller {
+  uint64_t schema;
+  uint32_t domain, told;
+};
+
 struct base {
   uint64_t number;      // of the last frame that was folded
   uint32_t strings;     // ids up to this one were given in folded frames
@@ -19,6 +29,10 @@ struct base {
   struct bytes pairs;   // of HELLO, as INFO changed them
   struct bytes manifest;
   struct bytes domains; // DOMAIN events, as they went out
+  struct bytes schemas; // SCHEMA events, likewise
+  struct bytes told;    // PUSH, PAYLOAD, POP on thread 0 of ranges whose pop had a payload
+  struct teller *tellers;
+  uint32_t teller_count;
   struct nodes nodes;
   struct ranges ranges;
   struct intern labels; // sets of texts: the thread-0 PUSH events that give them in a snapshot

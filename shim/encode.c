@@ -87,6 +87,43 @@ static void announce(struct encoder *e, uint32_t domain, const kw_event *event) 
   memcpy(d + 1, name.bytes, name.length);
 }
 
+static void lay_out(struct encoder *e, uint32_t index, const kw_event *event);
+
+// lay_out_named announces the schemas that the entries of one name: before it, so that their sizes are known.
+static void lay_out_named(struct encoder *e, const kw_schema *s, const kw_event *event) {
+  if (s->type == KW_SCHEMA_ENUM) return;
+  for (uint32_t at = 0; at < s->length;) {
+    const kw_schema_entry *n = (const void *)((const uint8_t *)(s + 1) + at);
+    if (n->type >= NVTX_SCHEMA_STATIC) lay_out(e, schemas_find(s->domain, n->type), event);
+    at += (uint32_t)sizeof *n + ((n->length + 7u) & ~7u);
+  }
+}
+
+// lay_out announces a schema, and others that have its id.
+static void lay_out(struct encoder *e, uint32_t index, const kw_event *event) {
+  for (; index != 0; index = schemas_next(index)) {
+    if (e->laid[index]) continue;
+    e->laid[index] = 1; // before those that it names: they may name it
+    const kw_schema *s = schemas_event(index);
+    lay_out_named(e, s, event);
+    uint32_t bytes = (uint32_t)sizeof *s + s->length;
+    kw_schema *to = item(e, &e->events, KW_OF_EVENTS, bytes, event->time, event->time);
+    if (to == NULL) return;
+    memcpy(to, s, bytes);
+    to->head = (kw_event){.kind = KW_SCHEMA, .length = (uint16_t)bytes, .thread = event->thread, .time = event->time};
+  }
+}
+
+// attached writes a PAYLOAD behind its schema.
+static void attached(struct encoder *e, const kw_payload *event) {
+  announce(e, event->domain, &event->head);
+  lay_out(e, event->zero, &event->head);
+  kw_payload *to = item(e, &e->events, KW_OF_EVENTS, event->head.length, event->head.time, event->head.time);
+  if (to == NULL) return;
+  memcpy(to, event, event->head.length);
+  to->zero = 0;
+}
+
 // ranged writes a PUSH or START: a head of that many bytes, whose text and length fields lie at `fields`.
 static void ranged(struct encoder *e, const kw_event *event, size_t head, size_t fields, uint32_t domain) {
   const uint8_t *from = (const void *)event;
@@ -131,6 +168,8 @@ void encode_event(struct encoder *e, const kw_event *event) {
     ranged(e, event, sizeof(kw_push), offsetof(kw_push, text), ((const kw_push *)(const void *)event)->domain);
   } else if (event->kind == KW_START) {
     ranged(e, event, sizeof(kw_start), offsetof(kw_start, text), ((const kw_start *)(const void *)event)->domain);
+  } else if (event->kind == KW_PAYLOAD) {
+    attached(e, (const void *)event);
   } else {
     void *to = item(e, &e->events, KW_OF_EVENTS, event->length, event->time, event->time);
     if (to != NULL) memcpy(to, event, event->length);

@@ -4,6 +4,7 @@
 
 #include "intern.h"
 #include "queue.h"
+#include "schemas.h"
 #include "wire.h"
 
 #define ENCODE_DOMAINS 1024u // ids of NVTX domains are below
@@ -29,6 +30,7 @@ struct encoder {
   struct filling events, kernels, copies; // they go out in this order
   uint64_t *seen;        // ENCODE_SEEN of them
   uint8_t said[ENCODE_DOMAINS]; // domains that were announced
+  uint8_t laid[SCHEMAS_MAX + 1]; // schemas that were, by index
   uint64_t events_seen, callbacks_seen, ranges_seen; // ever
 };
 

@@ -89,6 +89,22 @@ void events_end(uint64_t range) {
   ring_commit(&e->head, KW_END, sizeof *e, events_thread());
 }
 
+void events_payload(struct bringing to, uint64_t schema, uint32_t index, const void *from, uint32_t length, uint32_t size) {
+  uint32_t bytes = (uint32_t)sizeof(kw_payload) + ((length + 7u) & ~7u);
+  kw_payload *e = begin(bytes, 0);
+  if (e == NULL) return;
+  e->range = to.range;
+  e->domain = to.domain;
+  e->depth = to.depth;
+  e->schema = schema;
+  e->length = length;
+  e->size = size;
+  e->site = to.site;
+  e->zero = index;
+  if (length > 0) memcpy(e + 1, from, length);
+  ring_commit(&e->head, KW_PAYLOAD, bytes, events_thread());
+}
+
 void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags) {
   kw_launch *e = begin(sizeof *e, 0);
   if (e == NULL) return;

@@ -32,6 +32,14 @@ struct text {
   uint32_t registered;
 };
 
+// What a payload came with.
+struct bringing {
+  uint32_t site;
+  uint64_t range; // of a start or end
+  uint32_t domain;
+  uint32_t depth; // of a push or pop: of the range, itself counted
+};
+
 uint32_t events_thread(void);
 
 // events_open makes the ring (bytes: a power of two) and lets events through; false if there is no memory.
@@ -45,6 +53,9 @@ void events_push(uint64_t time, uint32_t thread, uint32_t domain, uint32_t depth
 void events_pop(uint32_t domain, uint32_t depth);
 void events_start(uint64_t time, uint32_t thread, uint64_t range, uint32_t domain, struct text text);
 void events_end(uint64_t range);
+
+// events_payload posts a payload; in the ring kw_payload.zero is the index of its schema, which schemas_find gave.
+void events_payload(struct bringing to, uint64_t schema, uint32_t index, const void *bytes, uint32_t length, uint32_t size);
 void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags); // KW_LAUNCH, KW_CAPTURED
 void events_node_created(uint64_t node, uint32_t flags, uint32_t type);
 void events_node_cloned(uint64_t original, uint64_t clone);

@@ -2,6 +2,7 @@
 #include "main.h"
 
 #include "attach.h"
+#include "calls.h"
 #include "cupti.h"
 #include "env.h"
 #include "events.h"
@@ -9,7 +10,6 @@
 #include "link.h"
 #include "log.h"
 #include "mode.h"
-#include "nvtx.h"
 #include "pool.h"
 #include "sender.h"
 #include "threads.h"
@@ -53,9 +53,9 @@ static void in_child(void) {
   if (atomic_load(&initialised)) {
     atomic_store(&disabled, true);
     events_close();
-    nvtx_off();
+    calls_off();
   }
-  nvtx_forked();
+  calls_forked();
 }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
@@ -71,7 +71,7 @@ static void at_exit(void) {
   attach_exiting();
   if (tracing) flusher_finish();
   events_close();
-  nvtx_off();
+  calls_off();
   sender_finish();
 }
 
@@ -97,9 +97,9 @@ void main_context(void) {
     off = true;
   }
   if (off) {
-    nvtx_off();
+    calls_off();
   } else {
-    nvtx_live();
+    calls_live();
     tracing = true;
   }
   // A thread that cannot be started leaves the engine untraced, not broken.

@@ -1,45 +1,22 @@
-// NVTX calls into events. Depths by domain are the thread's own; texts go into the ring as UTF-8.
+// NVTX's tables: the functions that engines call, and the entry that installs them. Texts become UTF-8.
 // A library that KERNHES_NVTX_NEXT names is called too, with its own handles, and what it returns is returned.
 #include "nvtx.h"
 
-#include "clock.h"
-#include "early.h"
+#include "calls.h"
 #include "env.h"
-#include "events.h"
 #include "log.h"
 #include "main.h"
-#include "meter.h"
 #include "names.h"
-#include "nvtx_abi.h"
 #include "utf8.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
-enum { EARLY, LIVE, OFF };
-static atomic_int state = EARLY;
-
 // The next library's functions; NULL where it has none.
 static nvtx_function next_core[NVTX_SLOTS], next_core2[NVTX_SLOTS];
 
 #define NEXT(table, slot, type) ((type)next_##table[slot])
-
-void nvtx_live(void) {
-  atomic_store(&state, LIVE);
-  early_replay(); // a push in between may be sent before the ranges around it: its depth says where it belongs
-}
-
-void nvtx_off(void) { atomic_store(&state, OFF); }
-
-void nvtx_forked(void) {
-  uint32_t parent = self.thread;
-  self.thread = 0;
-  if (parent != 0) early_forked(parent, events_thread());
-  else early_forked(0, 0);
-}
-
-static int mode(void) { return atomic_load_explicit(&state, memory_order_acquire); }
 
 // A spelled text: the bytes of a wide one are converted here, on the caller's stack.
 struct spelled {
@@ -66,47 +43,12 @@ static void spell_attributes(struct spelled *s, const nvtx_attributes *a) {
   else spell(s, MESSAGE_NONE, NULL);
 }
 
-// push notes a range and returns its level, from 0, or NVTX_NO_TRACKING.
-static int push(uint32_t domain, struct text text) {
-  uint32_t depth = KW_DEPTH_UNKNOWN;
-  if (domain < EVENTS_DEPTHS && self.depth[domain] < KW_DEPTH_UNKNOWN - 1) depth = ++self.depth[domain];
-  int now = mode();
-  uint64_t began = now == LIVE ? meter_begin() : 0;
-  if (now == LIVE) events_push(0, events_thread(), domain, depth, text);
-  else if (now == EARLY) early_push(domain, depth, text), main_range();
-  meter_end(&meter_ranges, began);
-  return depth == KW_DEPTH_UNKNOWN ? NVTX_NO_TRACKING : (int)depth - 1;
-}
+static const struct payloads nothing;
 
-static int pop(uint32_t domain) {
-  uint32_t depth = KW_DEPTH_UNKNOWN;
-  if (domain < EVENTS_DEPTHS) depth = self.depth[domain] > 0 ? --self.depth[domain] : 0;
-  int now = mode();
-  uint64_t began = now == LIVE ? meter_begin() : 0;
-  if (now == LIVE) events_pop(domain, depth);
-  else if (now == EARLY) early_pop(domain, depth);
-  meter_end(&meter_ranges, began);
-  return depth == KW_DEPTH_UNKNOWN ? NVTX_NO_TRACKING : (int)depth;
-}
-
-// start notes a range of the process; its id is the next library's, or our own.
-static uint64_t start(uint64_t theirs, uint32_t domain, struct text text) {
-  static _Atomic uint64_t ids;
-  uint64_t range = theirs != 0 ? theirs : atomic_fetch_add(&ids, 1) + 1;
-  int now = mode();
-  uint64_t began = now == LIVE ? meter_begin() : 0;
-  if (now == LIVE) events_start(0, events_thread(), range, domain, text);
-  else if (now == EARLY) early_start(range, domain, text), main_range();
-  meter_end(&meter_ranges, began);
-  return range;
-}
-
-static void end(uint64_t range) {
-  int now = mode();
-  uint64_t began = now == LIVE ? meter_begin() : 0;
-  if (now == LIVE) events_end(range);
-  else if (now == EARLY) early_end(range);
-  meter_end(&meter_ranges, began);
+// payloads_of gives what hangs on the attributes of an ordinary range.
+static struct payloads payloads_of(const nvtx_attributes *a) {
+  if (a == NULL || a->size < sizeof *a || a->payload_type != NVTX_PAYLOAD_EXTENDED || a->reserved <= 0) return nothing;
+  return (struct payloads){.data = (const nvtx_payload *)(uintptr_t)a->payload, .count = (size_t)a->reserved};
 }
 
 // for_next gives attributes that the next library understands: a registered string of ours is none to it.
@@ -137,7 +79,7 @@ typedef void destroy_fn(void *);
 static int push_text(int slot, int type, const void *message) {
   struct spelled s;
   spell(&s, type, message);
-  int level = push(0, s.text);
+  int level = calls_push(0, s.text, nothing);
   push_text_fn *next = NEXT(core, slot, push_text_fn *);
   return next != NULL ? next(message) : level;
 }
@@ -148,14 +90,14 @@ static int core_push_w(const void *message) { return push_text(CORE_PUSH_W, MESS
 static int core_push_ex(const nvtx_attributes *a) {
   struct spelled s;
   spell_attributes(&s, a);
-  int level = push(0, s.text);
+  int level = calls_push(0, s.text, payloads_of(a));
   nvtx_attributes copy;
   push_ex_fn *next = NEXT(core, CORE_PUSH_EX, push_ex_fn *);
   return next != NULL ? next(for_next(a, &copy)) : level;
 }
 
 static int core_pop(void) {
-  int level = pop(0);
+  int level = calls_pop(0, nothing);
   pop_fn *next = NEXT(core, CORE_POP, pop_fn *);
   return next != NULL ? next() : level;
 }
@@ -164,7 +106,7 @@ static uint64_t start_text(int slot, int type, const void *message) {
   struct spelled s;
   spell(&s, type, message);
   start_text_fn *next = NEXT(core, slot, start_text_fn *);
-  return start(next != NULL ? next(message) : 0, 0, s.text);
+  return calls_start(next != NULL ? next(message) : 0, 0, s.text, nothing);
 }
 
 static uint64_t core_start_a(const void *message) { return start_text(CORE_START_A, MESSAGE_ASCII, message); }
@@ -175,11 +117,11 @@ static uint64_t core_start_ex(const nvtx_attributes *a) {
   spell_attributes(&s, a);
   nvtx_attributes copy;
   start_ex_fn *next = NEXT(core, CORE_START_EX, start_ex_fn *);
-  return start(next != NULL ? next(for_next(a, &copy)) : 0, 0, s.text);
+  return calls_start(next != NULL ? next(for_next(a, &copy)) : 0, 0, s.text, payloads_of(a));
 }
 
 static void core_end(uint64_t range) {
-  end(range);
+  calls_end(range, 0, nothing);
   end_fn *next = NEXT(core, CORE_END, end_fn *);
   if (next != NULL) next(range);
 }
@@ -187,14 +129,14 @@ static void core_end(uint64_t range) {
 static int domain_push(void *domain, const nvtx_attributes *a) {
   struct spelled s;
   spell_attributes(&s, a);
-  int level = push(names_index(NAMES_DOMAIN, domain), s.text);
+  int level = calls_push(names_index(NAMES_DOMAIN, domain), s.text, payloads_of(a));
   nvtx_attributes copy;
   domain_push_fn *next = NEXT(core2, CORE2_PUSH_EX, domain_push_fn *);
   return next != NULL ? next(names_theirs(domain), for_next(a, &copy)) : level;
 }
 
 static int domain_pop(void *domain) {
-  int level = pop(names_index(NAMES_DOMAIN, domain));
+  int level = calls_pop(names_index(NAMES_DOMAIN, domain), nothing);
   domain_pop_fn *next = NEXT(core2, CORE2_POP, domain_pop_fn *);
   return next != NULL ? next(names_theirs(domain)) : level;
 }
@@ -205,11 +147,11 @@ static uint64_t domain_start(void *domain, const nvtx_attributes *a) {
   nvtx_attributes copy;
   domain_start_fn *next = NEXT(core2, CORE2_START_EX, domain_start_fn *);
   uint64_t theirs = next != NULL ? next(names_theirs(domain), for_next(a, &copy)) : 0;
-  return start(theirs, names_index(NAMES_DOMAIN, domain), s.text);
+  return calls_start(theirs, names_index(NAMES_DOMAIN, domain), s.text, payloads_of(a));
 }
 
 static void domain_end(void *domain, uint64_t range) {
-  end(range);
+  calls_end(range, 0, nothing);
   domain_end_fn *next = NEXT(core2, CORE2_END, domain_end_fn *);
   if (next != NULL) next(names_theirs(domain), range);
 }
@@ -282,17 +224,22 @@ static void install(struct module *m, const nvtx_function *ours, nvtx_function *
   }
 }
 
-static void call_next(nvtx_get_table get) {
+void *nvtx_next(const char *function, bool needed) {
   const char *path = env_text(ENV_NVTX_NEXT);
-  if (*path == 0) return;
+  if (*path == 0) return NULL;
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     log_line("KERNHES_NVTX_NEXT: %s", dlerror());
-    return;
+    return NULL;
   }
-  int (*initialize)(nvtx_get_table) = (int (*)(nvtx_get_table))dlsym(library, "InitializeInjectionNvtx2");
-  if (initialize == NULL) log_line("KERNHES_NVTX_NEXT: %s has no InitializeInjectionNvtx2", path);
-  else initialize(get);
+  void *found = dlsym(library, function);
+  if (found == NULL && needed) log_line("KERNHES_NVTX_NEXT: %s has no %s", path, function);
+  return found;
+}
+
+static void call_next(nvtx_get_table get) {
+  int (*initialize)(nvtx_get_table) = (int (*)(nvtx_get_table))nvtx_next("InitializeInjectionNvtx2", true);
+  if (initialize != NULL) initialize(get);
 }
 
 // InitializeInjectionNvtx2 is called by NVTX at the first call in each image; it returns 1 for success.

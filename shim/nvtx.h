@@ -2,11 +2,9 @@
 #ifndef KERNHES_NVTX_H
 #define KERNHES_NVTX_H
 
-// nvtx_live: ranges go to the ring from here on. nvtx_off: they go nowhere.
-void nvtx_live(void);
-void nvtx_off(void);
+#include <stdbool.h>
 
-// nvtx_forked: the calling thread is a child's only one.
-void nvtx_forked(void);
+// nvtx_next gives a function of the library that KERNHES_NVTX_NEXT names, or NULL; needed: it is logged if it is missing.
+void *nvtx_next(const char *function, bool needed);
 
 #endif

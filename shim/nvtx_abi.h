@@ -61,6 +61,93 @@ typedef struct {
   const void *message; // char *, wchar_t *, or the handle of a registered string
 } nvtx_attributes;
 
+#define NVTX_PAYLOAD_EXTENDED ((int32_t)0xDFBD0009) // payload_type: payload points to an array of nvtx_payload, reserved is its count
+
 _Static_assert(offsetof(nvtx_attributes, message) == 40 && sizeof(nvtx_attributes) == 48, "NVTX's event attributes");
+
+// The payload extension: NVTX hands each module's slots to InitializeInjectionNvtxExtension.
+#define NVTX_EXTENSION_PAYLOAD 2 // module id
+
+enum {
+  PAYLOAD_SCHEMA_REGISTER = 0,
+  PAYLOAD_ENUM_REGISTER = 1,
+  PAYLOAD_MARK = 2,
+  PAYLOAD_PUSH = 3,
+  PAYLOAD_POP = 4,
+  PAYLOAD_START = 5,
+  PAYLOAD_END = 6,
+  PAYLOAD_SLOTS = 7, // those that are ours; NVTX has 63, and the ones beyond may grow
+};
+
+typedef struct {
+  size_t id, slots;
+  intptr_t *functions;
+} nvtx_segment;
+
+typedef struct {
+  uint16_t version, size, module, compatible; // size: of this struct
+  size_t segments_count;
+  nvtx_segment *segments;
+  // more, in structs of that size
+} nvtx_module;
+
+typedef struct {
+  uint64_t schema;
+  size_t size; // SIZE_MAX: as the schema says
+  const void *bytes;
+} nvtx_payload;
+
+typedef struct {
+  uint64_t flags, type;
+  const char *name, *description;
+  uint64_t detail, offset;
+  const void *semantics, *reserved;
+} nvtx_schema_entry;
+
+// Bits of nvtx_schema.fields: which fields are given. Others may not even be there.
+enum {
+  SCHEMA_TYPE = 1 << 2,
+  SCHEMA_ENTRIES = 1 << 4,
+  SCHEMA_COUNT = 1 << 5,
+  SCHEMA_SIZE = 1 << 6,
+  SCHEMA_PACK = 1 << 7,
+  SCHEMA_ID = 1 << 8,
+};
+
+typedef struct {
+  uint64_t fields;
+  const char *name;
+  uint64_t type, flags;
+  const nvtx_schema_entry *entries;
+  size_t count, size, pack;
+  uint64_t id;
+} nvtx_schema;
+
+enum { SCHEMA_TYPE_DYNAMIC = 2 }; // its payloads have no fixed size
+
+#define NVTX_SCHEMA_STATIC (1ull << 24)  // ids from here on are the engine's
+#define NVTX_SCHEMA_DYNAMIC (1ull << 32) // and from here on the injected library's
+
+typedef struct {
+  const char *name;
+  uint64_t value;
+  int8_t is_flag;
+} nvtx_enum_entry;
+
+// Bits of nvtx_enum.fields.
+enum { ENUM_ENTRIES = 1 << 2, ENUM_COUNT = 1 << 3, ENUM_SIZE = 1 << 4, ENUM_ID = 1 << 5 };
+
+typedef struct {
+  uint64_t fields;
+  const char *name;
+  const nvtx_enum_entry *entries;
+  size_t count, size;
+  uint64_t id;
+} nvtx_enum;
+
+_Static_assert(offsetof(nvtx_module, segments) == 16 && sizeof(nvtx_segment) == 24 && sizeof(nvtx_payload) == 24 &&
+                   sizeof(nvtx_schema_entry) == 64 && offsetof(nvtx_schema, id) == 64 && offsetof(nvtx_enum, id) == 40 &&
+                   sizeof(nvtx_enum_entry) == 24,
+               "NVTX's payload extension");
 
 #endif

@@ -69,8 +69,11 @@ static struct stack *stack_of(struct thread *t, uint32_t domain, bool make) {
 
 static void drop(struct ranges *r, struct open *o) {
   if (o->bytes != NULL) r->bytes -= o->length;
+  if (o->payload != NULL) r->bytes -= o->payload->head.length;
   free(o->bytes);
+  free(o->payload);
   o->bytes = NULL;
+  o->payload = NULL;
 }
 
 static void cut_to(struct ranges *r, struct stack *s, uint32_t depth) {
@@ -151,6 +154,32 @@ void ranges_end(struct ranges *r, uint64_t range) {
     memmove(&r->started[i], &r->started[i + 1], (r->starts - i) * sizeof *r->started);
     return;
   }
+}
+
+// innermost_for finds the innermost range of a payload's thread and domain; NULL where its push was lost or not kept.
+static struct open *innermost_for(const struct ranges *r, const kw_payload *e) {
+  struct thread *t = r->threads == NULL ? NULL : slot(r, e->head.thread);
+  struct stack *s = t == NULL || t->id == 0 ? NULL : stack_of(t, e->domain, false);
+  if (s == NULL || s->depth == 0 || s->depth > RANGES_DEEP) return NULL;
+  return e->depth == KW_DEPTH_UNKNOWN || e->depth == s->depth ? &s->open[s->depth - 1] : NULL;
+}
+
+const struct open *ranges_popping(const struct ranges *r, const kw_payload *e) { return innermost_for(r, e); }
+
+static struct open *started_for(const struct ranges *r, const kw_payload *e) {
+  for (uint32_t i = r->starts; i-- > 0;) {
+    if (r->started[i].range == e->range) return &r->started[i];
+  }
+  return NULL;
+}
+
+bool ranges_attach(struct ranges *r, const kw_payload *e) {
+  struct open *o = e->site == KW_PUSH ? innermost_for(r, e) : e->site == KW_START ? started_for(r, e) : NULL;
+  if (o == NULL || o->payload != NULL) return true;
+  if (r->bytes + e->head.length > RANGES_BYTES || (o->payload = malloc(e->head.length)) == NULL) return false;
+  memcpy(o->payload, e, e->head.length);
+  r->bytes += e->head.length;
+  return true;
 }
 
 const struct thread *ranges_of(const struct ranges *r, uint32_t thread) {

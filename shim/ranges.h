@@ -27,6 +27,7 @@ struct open {
   uint32_t text;   // string id; 0: bytes
   uint32_t length;
   uint8_t *bytes;
+  kw_payload *payload; // that came with it; NULL: none
 };
 
 struct stack {
@@ -56,6 +57,12 @@ bool ranges_push(struct ranges *r, const kw_push *e);
 void ranges_pop(struct ranges *r, const kw_pop *e);
 bool ranges_start(struct ranges *r, const kw_start *e);
 void ranges_end(struct ranges *r, uint64_t range);
+
+// ranges_attach keeps what came with a push or a start, the first of several; false if it did not fit.
+bool ranges_attach(struct ranges *r, const kw_payload *e);
+
+// ranges_popping gives the range that a payload of a pop belongs to, or NULL.
+const struct open *ranges_popping(const struct ranges *r, const kw_payload *e);
 
 // ranges_of gives a thread's stacks, or NULL.
 const struct thread *ranges_of(const struct ranges *r, uint32_t thread);

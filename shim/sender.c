@@ -3,6 +3,7 @@
 #include "sender.h"
 
 #include "attach.h"
+#include "calls.h"
 #include "clock.h"
 #include "encode.h"
 #include "env.h"
@@ -14,7 +15,6 @@
 #include "manifest.h"
 #include "mode.h"
 #include "names.h"
-#include "nvtx.h"
 #include "order.h"
 #include "pairs.h"
 #include "pool.h"
@@ -209,7 +209,7 @@ static void trace(void) {
     wait(patience());
   }
   if (s.link.state == LINK_REFUSED) { // nobody will ever listen: be as if we were not here
-    nvtx_off();
+    calls_off();
     events_close();
     flusher_yield(UINT64_MAX);
     return;

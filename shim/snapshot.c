@@ -50,9 +50,9 @@ static void put_strings(struct snapshot *s, uint32_t count, const struct intern 
   }
 }
 
-static void put_domains(struct snapshot *s, const struct bytes *domains) {
-  for (size_t at = 0; at < domains->used;) {
-    const kw_event *e = (const void *)(domains->data + at);
+static void put_events(struct snapshot *s, const struct bytes *events) {
+  for (size_t at = 0; at < events->used;) {
+    const kw_event *e = (const void *)(events->data + at);
     copy(s, KW_EVENTS, e, e->length);
     at += e->length;
   }
@@ -76,6 +76,7 @@ static void put_push(struct snapshot *s, const struct opening *opening) {
   e->length = o->length;
   e->depth = opening->depth;
   if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+  if (o->payload != NULL) copy(s, KW_EVENTS, o->payload, o->payload->head.length);
 }
 
 static void put_start(struct snapshot *s, const struct open *o) {
@@ -88,6 +89,7 @@ static void put_start(struct snapshot *s, const struct open *o) {
   e->text = o->text;
   e->length = o->length;
   if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+  if (o->payload != NULL) copy(s, KW_EVENTS, o->payload, o->payload->head.length);
 }
 
 static int by_time(const void *a, const void *b) {
@@ -132,14 +134,14 @@ static void put_ranges(struct snapshot *s, const struct ranges *r) {
 // put_label pushes or pops all texts of a label.
 static void put_label(struct snapshot *s, struct interned label, uint64_t now, bool push) {
   for (uint32_t at = 0; at < label.length;) {
-    kw_push e;
+    kw_push e; // or a PAYLOAD, which is longer
     memcpy(&e, label.bytes + at, sizeof e);
     if (push) {
       uint8_t *to = item(s, KW_EVENTS, e.head.length);
       if (to == NULL) return;
       memcpy(to, label.bytes + at, e.head.length);
       memcpy(to + offsetof(kw_event, time), &now, sizeof now);
-    } else {
+    } else if (e.head.kind == KW_PUSH) {
       kw_pop *pop = item(s, KW_EVENTS, sizeof *pop);
       if (pop == NULL) return;
       pop->head = (kw_event){.kind = KW_POP, .length = sizeof *pop, .thread = KW_THREAD_LABELS, .time = now};
@@ -179,7 +181,9 @@ bool base_snapshot(const struct base *b, const struct intern *strings, uint64_t 
     end_frame(&s);
   }
   put_strings(&s, b->strings, strings);
-  put_domains(&s, &b->domains);
+  put_events(&s, &b->domains);
+  put_events(&s, &b->schemas);
+  put_events(&s, &b->told);
   put_ranges(&s, &b->ranges);
   put_nodes(&s, b, now);
   end_frame(&s);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
+#include "extension.h"
 #include "nvtx.h"
+#include "recording.h"
 
 // NVTX's ABI, as published: tables of function pointers that the injection library fills.
 enum { EXPORT_CALLBACKS = 1, EXPORT_VERSION = 3, MODULE_CORE = 1, MODULE_CORE2 = 5, SLOTS = 16 };
@@ -60,6 +62,7 @@ static void initialise(void) {
     memset(core2, 0, sizeof core2);
     return;
   }
+  extension_initialise(library);
   if (core2[CORE2_INITIALIZE]) ((void (*)(const void *))core2[CORE2_INITIALIZE])(NULL);
 }
 
@@ -144,14 +147,35 @@ static uint32_t *open_depth(uint32_t id) {
   return &open_ranges[i].depth;
 }
 
-void nvtx_push(uint32_t id, const char *bytes, size_t length) {
+// push_payload pushes what a payload came with, if the library wants it: by the extension's own function the range has no text.
+static bool push_payload(domain *d, const char *s, const uint8_t *payload) {
+  void *handle = d ? d->handle : NULL;
+  extension_data data = extension_payload(payload);
+  if (get32(payload, 8)) return extension_push(handle, &data);
+  void *handle_of_text = d ? registered(d, s) : NULL;
+  attributes m = handle_of_text ? message(MESSAGE_REGISTERED, handle_of_text) : message(MESSAGE_ASCII, s);
+  m.payload_type = (int32_t)PAYLOAD_EXTENDED, m.reserved = 1, m.payload = (uint64_t)(uintptr_t)&data;
+  if (d && core2[CORE2_PUSH_EX]) ((int (*)(void *, const attributes *))core2[CORE2_PUSH_EX])(handle, &m);
+  else if (!d && core[CORE_PUSH_EX]) ((int (*)(const attributes *))core[CORE_PUSH_EX])(&m);
+  return true;
+}
+
+void nvtx_schema(const uint8_t *body, size_t length) {
+  initialise();
+  domain *d = find_domain(get32(body, 8));
+  extension_register(d ? d->handle : NULL, body, length);
+}
+
+void nvtx_push(uint32_t id, const char *bytes, size_t length, const uint8_t *payload) {
   initialise();
   if (id && !find_domain(id)) nvtx_domain(id, "unnamed", 7); // created before the recording began
   ++*open_depth(id);
   char *s = strndup(bytes, length);
   if (!s) abort();
   domain *d = id ? find_domain(id) : NULL;
-  if (!id) {
+  if (payload && push_payload(d, s, payload)) {
+    // done
+  } else if (!id) {
     push_default(s, strlen(s));
   } else if (d && core2[CORE2_PUSH_EX]) {
     void *handle = registered(d, s);
@@ -161,16 +185,21 @@ void nvtx_push(uint32_t id, const char *bytes, size_t length) {
   free(s);
 }
 
-void nvtx_pop(uint32_t id) {
+void nvtx_pop(uint32_t id, const uint8_t *payload) {
   initialise();
   uint32_t *depth = open_depth(id);
   if (*depth) --*depth;
-  if (!id && core[CORE_POP]) ((int (*)(void))core[CORE_POP])();
   domain *d = id ? find_domain(id) : NULL;
+  if (payload) { // a library without the extension never hears of the pop, as in an engine
+    extension_data data = extension_payload(payload);
+    extension_pop(d ? d->handle : NULL, &data);
+    return;
+  }
+  if (!id && core[CORE_POP]) ((int (*)(void))core[CORE_POP])();
   if (d && core2[CORE2_POP]) ((int (*)(void *))core2[CORE2_POP])(d->handle);
 }
 
 void nvtx_unwind(void) {
   for (uint32_t i = 0; i < n_open; i++)
-    while (open_ranges[i].depth) nvtx_pop(open_ranges[i].domain);
+    while (open_ranges[i].depth) nvtx_pop(open_ranges[i].domain, NULL);
 }

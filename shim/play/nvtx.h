@@ -7,8 +7,11 @@
 
 // Domains are those of the recording: 0 is the default one. Text need not end in a zero.
 void nvtx_domain(uint32_t domain, const char *name, size_t length);
-void nvtx_push(uint32_t domain, const char *text, size_t length);
-void nvtx_pop(uint32_t domain);
+// payload is as in a recording: schema u64, way u32, length u32, bytes; NULL: none comes with it.
+void nvtx_push(uint32_t domain, const char *text, size_t length, const uint8_t *payload);
+void nvtx_pop(uint32_t domain, const uint8_t *payload);
+// nvtx_schema registers a schema: a frame's body of that length. Entries that do not fit it are left out.
+void nvtx_schema(const uint8_t *body, size_t length);
 // nvtx_unwind pops what the calling thread has left open.
 void nvtx_unwind(void);
 

@@ -89,12 +89,13 @@ static void captured(const frame *f) {
 }
 
 static void push(const frame *f) {
-  const char *text = (const char *)f->body + 24;
-  size_t length = f->length - 24;
+  const uint8_t *payload = f->kind == PUSH_PAYLOAD ? f->body + 24 : NULL;
+  size_t before = payload ? 40 + get32(payload, 12) : 24, length = f->length - before;
+  const char *text = (const char *)f->body + before;
   uint32_t domain = get32(f->body, 16);
   char *moved = malloc(length + 24);
   if (!moved) abort();
-  nvtx_push(domain, moved, sequence_shift(text, length, domain ? 0 : round_no * seq_period, moved));
+  nvtx_push(domain, moved, sequence_shift(text, length, domain ? 0 : round_no * seq_period, moved), payload);
   free(moved);
 }
 
@@ -103,8 +104,11 @@ static void perform(const frame *f) {
   switch (f->kind) {
   case RAW: deliver_raw(f); break;
   case LAUNCH: launch(f); break;
-  case PUSH: push(f); break;
-  case POP: nvtx_pop(get32(b, 16)); break;
+  case PUSH:
+  case PUSH_PAYLOAD: push(f); break;
+  case POP: nvtx_pop(get32(b, 16), NULL); break;
+  case POP_PAYLOAD: nvtx_pop(get32(b, 16), b + 24); break;
+  case SCHEMA: nvtx_schema(b, f->length); break;
   case DROPPED: cupti->dropped(get64(b, 0)); break;
   case DOMAIN: nvtx_domain(get32(b, 0), (const char *)b + 4, f->length - 4); break;
   }

@@ -77,7 +77,8 @@ static bool meta_value(const frame *f, const char *key, char *value, size_t size
 }
 
 static const size_t least[] = {[META] = 2, [NAME] = 8, [LAUNCH] = 24, [PUSH] = 24, [POP] = 24, [DROPPED] = 8, [NODE_CREATED] = 16,
-                               [NODE_CLONED] = 16, [CLOCKS] = 32, [GRAPH_EXEC] = 8, [DOMAIN] = 4, [CAPTURED] = 4};
+                               [NODE_CLONED] = 16, [CLOCKS] = 32, [GRAPH_EXEC] = 8, [DOMAIN] = 4, [CAPTURED] = 4, [SCHEMA] = 24,
+                               [PUSH_PAYLOAD] = 40, [POP_PAYLOAD] = 40};
 
 typedef struct {
   recording *r;
@@ -171,6 +172,14 @@ static bool place(reader *rd, frame *f, size_t index, const frame *before) {
     map_put(&rd->launches, get32(f->body, 8), index + 1);
     r->launches++;
     break;
+  case PUSH_PAYLOAD:
+  case POP_PAYLOAD:
+    if (get32(f->body, 36) > f->length - 40) {
+      fprintf(stderr, "kernhes-play: %s: frame %zu: payload of %u bytes, of which %u are there\n", r->path, index, get32(f->body, 36),
+              f->length - 40);
+      return false;
+    }
+    // fall through
   case PUSH:
   case POP:
     f->time = get64(f->body, 0);
@@ -206,7 +215,7 @@ static bool read_frames(reader *rd) {
     }
     r->frames = grow(r->frames, r->n_frames, &room, sizeof *r->frames);
     frame *f = &r->frames[r->n_frames];
-    *f = (frame){.body = r->bytes + at + 8, .length = length, .kind = kind <= CAPTURED ? (uint8_t)kind : 0};
+    *f = (frame){.body = r->bytes + at + 8, .length = length, .kind = kind <= POP_PAYLOAD ? (uint8_t)kind : 0};
     if (!r->n_frames && kind != META) {
       fprintf(stderr, "kernhes-play: %s: begins with a frame of kind %u, want 1: not a recording\n", r->path, kind);
       return false;

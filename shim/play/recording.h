@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include "../mock/mock.h"
 
-enum { META = 1, RAW, NAME, LAUNCH, PUSH, POP, DROPPED, NODE_CREATED, NODE_CLONED, CLOCKS, GRAPH_EXEC, DOMAIN, CAPTURED };
+enum { META = 1, RAW, NAME, LAUNCH, PUSH, POP, DROPPED, NODE_CREATED, NODE_CLONED, CLOCKS, GRAPH_EXEC, DOMAIN, CAPTURED, SCHEMA,
+       PUSH_PAYLOAD, POP_PAYLOAD };
 
 typedef struct {
   const uint8_t *body;

@@ -15,6 +15,7 @@ struct model {
   char strings[200][40];
   char domains[DOMAINS][40];
   char open[THREADS][DOMAINS][70][40];
+  char with[THREADS][DOMAINS][70][20]; // payload of each
   uint32_t depth[THREADS][DOMAINS];
   struct {
     uint64_t id;
@@ -25,7 +26,10 @@ struct model {
   struct {
     uint64_t id;
     char text[40];
+    char with[20];
   } started[300];
+  char schemas[8][20]; // by id
+  char told[400];      // payloads that came with pops
   uint32_t starts;
   uint32_t correlation;
   uint64_t base;
@@ -65,12 +69,44 @@ static void forget(struct model *m, uint64_t id, bool graph) {
   }
 }
 
+// payload notes a payload where it belongs: the schema must have come before.
+static void payload(struct model *m, const kw_payload *p) {
+  char text[20];
+  CHECK(m->schemas[p->schema][0] != 0 && p->length <= 4 && p->zero == 0);
+  sprintf(text, "%llu=%.*s", (unsigned long long)p->schema, (int)p->length, (const char *)(p + 1));
+  uint32_t depth = m->depth[p->head.thread][p->domain];
+  if (p->site == KW_START) {
+    for (uint32_t i = 0; i < m->starts; i++) {
+      if (m->started[i].id == p->range && m->started[i].with[0] == 0) strcpy(m->started[i].with, text);
+    }
+    return;
+  }
+  if (p->depth != KW_DEPTH_UNKNOWN) CHECK_EQUAL(p->depth, depth);
+  if (depth == 0) return;
+  char *with = m->with[p->head.thread][p->domain][depth - 1];
+  if (p->site == KW_PUSH && with[0] == 0) strcpy(with, text);
+  // Of each schema the first are told for ever, with the text of their range.
+  if (p->site != KW_POP) return;
+  sprintf(text + strlen(text), "@%.3s ", m->open[p->head.thread][p->domain][depth - 1]);
+  CHECK(strlen(m->told) + strlen(text) < sizeof m->told);
+  strcat(m->told, text);
+}
+
 static void event(struct model *m, const kw_event *e) {
   const void *at = e;
   switch (e->kind) {
+  case KW_SCHEMA: {
+    const kw_schema *s = at;
+    sprintf(m->schemas[s->schema], "%u.%u.%u", s->domain, s->size, s->length);
+    break;
+  }
+  case KW_PAYLOAD:
+    payload(m, at);
+    break;
   case KW_PUSH: {
     const kw_push *p = at;
     uint32_t *depth = &m->depth[e->thread][p->domain];
+    m->with[e->thread][p->domain][*depth][0] = 0;
     text_of(m, p->text, p + 1, p->length, m->open[e->thread][p->domain][(*depth)++]);
     if (p->depth != KW_DEPTH_UNKNOWN) CHECK_EQUAL(p->depth, *depth);
     break;
@@ -83,6 +119,7 @@ static void event(struct model *m, const kw_event *e) {
   case KW_START: {
     const kw_start *p = at;
     m->started[m->starts].id = p->range;
+    m->started[m->starts].with[0] = 0;
     text_of(m, p->text, p + 1, p->length, m->started[m->starts++].text);
     break;
   }
@@ -102,7 +139,7 @@ static void event(struct model *m, const kw_event *e) {
     *label = 0;
     for (uint32_t d = 0; d < DOMAINS; d++) {
       uint32_t depth = m->depth[e->thread][d];
-      if (depth > 0) label += sprintf(label, "%u:%s ", d, m->open[e->thread][d][depth - 1]);
+      if (depth > 0) label += sprintf(label, "%u:%s[%s] ", d, m->open[e->thread][d][depth - 1], m->with[e->thread][d][depth - 1]);
     }
     break;
   }
@@ -158,7 +195,10 @@ static void same(const struct model *a, const struct model *b) {
   for (uint32_t t = 1; t < THREADS; t++) {
     for (uint32_t d = 0; d < DOMAINS; d++) {
       CHECK_EQUAL(a->depth[t][d], b->depth[t][d]);
-      for (uint32_t i = 0; i < a->depth[t][d]; i++) CHECK(strcmp(a->open[t][d][i], b->open[t][d][i]) == 0);
+      for (uint32_t i = 0; i < a->depth[t][d]; i++) {
+        CHECK(strcmp(a->open[t][d][i], b->open[t][d][i]) == 0);
+        CHECK(strcmp(a->with[t][d][i], b->with[t][d][i]) == 0);
+      }
     }
   }
   for (uint32_t d = 0; d < DOMAINS; d++) CHECK(strcmp(a->domains[d], b->domains[d]) == 0);
@@ -170,6 +210,12 @@ static void same(const struct model *a, const struct model *b) {
     CHECK(strcmp(a->nodes[i].label, b->nodes[at].label) == 0);
   }
   CHECK_EQUAL(a->starts, b->starts);
+  for (uint32_t i = 0; i < a->starts; i++) {
+    bool found = false;
+    for (uint32_t k = 0; k < b->starts; k++) found |= a->started[i].id == b->started[k].id && strcmp(a->started[i].with, b->started[k].with) == 0;
+    CHECK(found);
+  }
+  CHECK(strcmp(a->told, b->told) == 0);
   for (int i = 0; i < 200; i++) CHECK(strcmp(a->strings[i], b->strings[i]) == 0);
   CHECK_EQUAL(a->correlation, b->correlation);
 }
@@ -192,6 +238,25 @@ static struct interned domain(uint32_t index) {
 }
 
 static uint32_t depths[THREADS][DOMAINS], started;
+
+// random_payload gives what came with the event before on that thread, or what comes with the next.
+static void random_payload(struct encoder *e, uint64_t time, uint32_t thread, kw_payload p) {
+  union {
+    kw_payload payload;
+    uint8_t room[sizeof p + 8];
+  } u;
+  memset(&u, 0, sizeof u);
+  p.schema = 1 + chance(3);
+  p.zero = schemas_find(p.domain, p.schema);
+  if (p.zero == 0) return;
+  p.head = (kw_event){.kind = KW_PAYLOAD, .length = sizeof p + 8, .thread = thread, .time = time};
+  p.length = 1 + chance(4);
+  u.payload = p;
+  memset(&u.payload + 1, (int)('a' + chance(20)), p.length);
+  encode_event(e, &u.payload.head);
+}
+
+static uint32_t told[4]; // payloads of pops, by schema: no more than are kept for ever
 
 static void random_event(struct encoder *e, uint64_t time) {
   union {
@@ -217,6 +282,9 @@ static void random_event(struct encoder *e, uint64_t time) {
     }
   } else if (what < 5) {
     kind = KW_POP;
+    if (depths[thread][d] > 0 && d == 1 && chance(4) == 0 && told[0]++ < 12) {
+      random_payload(e, time, thread, (kw_payload){.domain = d, .depth = depths[thread][d], .site = KW_POP});
+    }
     *(kw_pop *)at = (kw_pop){.domain = d, .depth = KW_DEPTH_UNKNOWN};
     if (d != 2) ((kw_pop *)at)->depth = depths[thread][d] > 0 ? --depths[thread][d] : 0;
     length = sizeof(kw_pop);
@@ -248,9 +316,26 @@ static void random_event(struct encoder *e, uint64_t time) {
   }
   u.push.head = (kw_event){.kind = kind, .length = length, .thread = thread, .time = time};
   encode_event(e, &u.push.head);
+  for (uint32_t n = kind == KW_PUSH || kind == KW_START ? chance(3) : 0; n > 0; n--) {
+    kw_payload p = {.domain = d, .depth = KW_DEPTH_UNKNOWN, .site = kind};
+    if (kind == KW_START) p.range = started;
+    else if (d != 2) p.depth = depths[thread][d];
+    random_payload(e, time, thread, p);
+  }
+}
+
+static void register_schemas(void) {
+  for (uint64_t id = 1; id <= 3; id++) {
+    nvtx_schema_entry entry = {.type = 18, .name = "entry"};
+    nvtx_schema s = {.fields = SCHEMA_ENTRIES | SCHEMA_COUNT | SCHEMA_SIZE | SCHEMA_ID, .entries = &entry, .count = 1, .size = 4, .id = id};
+    for (uint32_t d = 0; d < DOMAINS; d++) {
+      if (id < 3) CHECK_EQUAL(schemas_add(d, &s, 0), id);
+    }
+  }
 }
 
 static void snapshot_at_every_frame(void) {
+  register_schemas();
   struct losses losses = {0};
   struct queue q = {.bound = 1 << 30, .losses = &losses};
   struct encoder e = {.queue = &q, .names = {registered, domain}};
@@ -261,7 +346,7 @@ static void snapshot_at_every_frame(void) {
   encode_close(&e);
   static struct model whole, part;
   for (const struct frame *f = q.first; f != NULL; f = f->next) frame(&whole, f->bytes);
-  CHECK(whole.node_count > 10 && whole.starts > 0);
+  CHECK(whole.node_count > 10 && whole.starts > 0 && strlen(whole.told) > 20);
   while (queue_send(&q) != NULL) continue;
   q.sent = q.number;
   for (uint64_t cut = 0; cut <= q.number; cut++) {

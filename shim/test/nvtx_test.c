@@ -1,11 +1,11 @@
 // NVTX through its own tables, as an image of a process sets them up; before the first context and after; and that a
 // new thread's ranges and launches neither allocate nor lock.
 #include "callbacks.h"
+#include "calls.h"
 #include "check.h"
 #include "cupti.h"
 #include "events.h"
 #include "meter.h"
-#include "nvtx.h"
 #include "nvtx_abi.h"
 #include "pool.h"
 #include "scrap.h"
@@ -241,7 +241,7 @@ int main(void) {
   END(START_A("short"));
   in_thread(leave_open);
   CHECK(events_open(64u << 10));
-  nvtx_live();
+  calls_live();
   pushed("outer", 0, 1);
   pushed("collective", 1, 1);
   const kw_start *s = (const void *)next();
@@ -289,7 +289,7 @@ int main(void) {
   pushed("", 1, 1);
   DOMAIN_PUSH(nccl, NULL);
   pushed("", 1, 2);
-  nvtx_off();
+  calls_off();
   PUSH_A("unheard");
   CHECK_EQUAL(ring_used(events_ring()), 0);
   return 0;
