@@ -160,8 +160,8 @@ void ranges_end(struct ranges *r, uint64_t range) {
 static struct open *innermost_for(const struct ranges *r, const kw_payload *e) {
   struct thread *t = r->threads == NULL ? NULL : slot(r, e->head.thread);
   struct stack *s = t == NULL || t->id == 0 ? NULL : stack_of(t, e->domain, false);
-  if (s == NULL || s->depth == 0 || s->depth > RANGES_DEEP) return NULL;
-  return e->depth == KW_DEPTH_UNKNOWN || e->depth == s->depth ? &s->open[s->depth - 1] : NULL;
+  if (s == NULL || s->kept == 0 || s->open[s->kept - 1].depth != s->depth) return NULL;
+  return e->depth == KW_DEPTH_UNKNOWN || e->depth == s->depth ? &s->open[s->kept - 1] : NULL;
 }
 
 const struct open *ranges_popping(const struct ranges *r, const kw_payload *e) { return innermost_for(r, e); }

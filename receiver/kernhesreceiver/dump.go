@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
 // A dump is a file of JSON lines: what became of every record, and a journal of what was acknowledged.
@@ -57,6 +59,8 @@ type stepLine struct {
 	StartNS          uint64 `json:"start_ns"`         // first kernel's start, unix ns
 	EndNS            uint64 `json:"end_ns"`           // last kernel's end, unix ns
 	Frame            uint64 `json:"frame"`            // last frame that it rests on
+
+	Messages []step.Message `json:"messages,omitempty"` // what its kernels communicate, as far as NCCL says it
 }
 
 // A sessionLine is the totals of one rank of a session that has ended.
@@ -92,6 +96,18 @@ type sessionLine struct {
 	Pending         uint64            `json:"pending"`
 	Missing         uint64            `json:"missing"` // records that launches lacked when they were given up
 	Dropped         map[string]uint64 `json:"dropped"` // by reason
+	NCCL            *ncclLine         `json:"nccl,omitempty"`
+}
+
+// An ncclLine is what NCCL said of a process in payloads.
+type ncclLine struct {
+	Comm     string `json:"comm"` // id of the communicator with the most ranks: 16 hexadecimal digits; zeros: not known
+	Rank     int    `json:"rank"` // in it; -1: not known
+	Ranks    int    `json:"ranks"`
+	Device   int    `json:"device"` // CUDA device of that rank; -1: not known
+	Open     int    `json:"open"`   // ranges of NCCL's domain that are open
+	Payloads uint64 `json:"payloads"`
+	Unread   uint64 `json:"unread"` // of them, those whose schema is not known
 }
 
 // An ackLine is a journal entry: every record up to Frame is in a step line above, or in one of these counts. They count
@@ -238,6 +254,7 @@ func sessionLines(id uint64, reports []rankReport, ended string) []any {
 			IdleNS: r.idleNS, UnknownNS: r.unknownNS,
 			CommKernels: r.comm, StepRanges: r.stepRanges, StepsComplete: r.complete, StepsIncomplete: r.incomplete,
 			Called: r.called, kernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Missing: r.missing, Dropped: r.dropped,
+			NCCL: r.nccl,
 		})
 	}
 	return lines

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -52,6 +53,9 @@ var limitRows = []struct {
 	{"nodes of graphs", cupti.DefaultLimits.Nodes, "their kernels have no call", limitedBy + "{limit=graph_nodes}"},
 	{"graphs", cupti.DefaultLimits.Graphs, "likewise", limitedBy + "{limit=graph_nodes}"},
 	{"launches that wait for records", cupti.DefaultLimits.Launches, "the oldest is given up", limitedBy + "{limit=launches}"},
+	{"threads with NCCL ranges", nccl.MaxThreads, "what further ones communicate is not known", limitedBy + "{limit=nccl}"},
+	{"depth of a thread's NCCL ranges", nccl.MaxDepth, "likewise of deeper ones", limitedBy + "{limit=nccl}"},
+	{"pairs of communicator and bytes", nccl.MaxCalls, "group and bytes of further ones are not known", limitedBy + "{limit=nccl}"},
 }
 
 // limitsTable is limitRows with the defaults that Config's comments give.

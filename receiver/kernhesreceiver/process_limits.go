@@ -7,9 +7,10 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// limitNames are the limits on one session by the setting that moves them; the last four are fixed.
+// limitNames are the limits on one session by the setting that moves them; the last five are fixed.
 var limitNames = [...]string{
 	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches", "devices",
+	"nccl",
 }
 
 // limited counts what did not fit each of limitNames, in their order.
@@ -17,7 +18,7 @@ func (p *process) limited() [len(limitNames)]uint64 {
 	r := &p.names.Refused
 	return [...]uint64{
 		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.relieved, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
-		p.beyond.kernels + p.beyond.copies,
+		p.beyond.kernels + p.beyond.copies, p.nccl.Refused(),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
 // groupsOf are the kernels of the steps in chunks as text: seq of the step, name, group, bytes.
@@ -79,15 +80,31 @@ func TestAnInitialisationIsPoppedWithItsPayload(t *testing.T) {
 	whole, steps, err := play(fakeshim.Frames(recording, fakeshim.Options{}), nil)
 	require.NoError(t, err)
 	var kept []krec.Frame
-	for _, f := range recording.Frames {
-		if pop, ok := f.(*krec.Pop); !ok || pop.Payload == nil {
-			kept = append(kept, f)
+	leaked := uint32(0)
+	for _, f := range recording.Clone().Frames {
+		switch f := f.(type) {
+		case *krec.Push:
+			if f.Domain != 0 {
+				f.Depth += leaked
+			}
+		case *krec.Pop:
+			if f.Payload != nil {
+				leaked++
+				continue
+			}
+			if f.Domain != 0 {
+				f.Depth += leaked
+			}
 		}
+		kept = append(kept, f)
 	}
 	old, oldSteps, err := play(fakeshim.Frames(&krec.Recording{Frames: kept}, fakeshim.Options{}), nil)
 	require.NoError(t, err)
 	require.Len(t, steps, 2)
 	require.Equal(t, rows(steps, 0), rows(oldSteps, 0))
+	require.Equal(t, []step.Message{{Group: worldGroup, Bytes: 4096, Kernels: 1}, {Group: pairGroup, Bytes: 1024, Kernels: 1}}, steps[1].Messages)
+	require.Equal(t, &ncclLine{Comm: "feedc0de12345678", Rank: 2, Ranks: 4, Payloads: 5}, whole.reports()[0].nccl)
+	require.Equal(t, &ncclLine{Comm: "0000000000000000", Rank: -1, Device: -1, Open: 2, Payloads: 3}, old.reports()[0].nccl)
 	require.Zero(t, whole.ranges.Counts.Resynced)
 	require.True(t, whole.nccl.World().OK)
 	require.False(t, old.nccl.World().OK)

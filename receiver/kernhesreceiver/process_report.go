@@ -56,7 +56,24 @@ func (p *process) reports() []rankReport {
 	}
 	first.stats = maps.Clone(p.stats)
 	first.late = p.who.late
+	first.nccl = p.ncclLine()
 	return reports
+}
+
+// ncclLine is what NCCL said of the process; nil if it said nothing.
+func (p *process) ncclLine() *ncclLine {
+	c := p.nccl.Counts
+	if c.Payloads == 0 {
+		return nil
+	}
+	w := p.nccl.World()
+	if !w.OK {
+		w.Rank, w.Device = -1, -1
+	}
+	return &ncclLine{
+		Comm: sessionName(w.CommID), Rank: w.Rank, Ranks: w.Ranks, Device: w.Device,
+		Open: p.nccl.Open(), Payloads: c.Payloads, Unread: c.Unread,
+	}
 }
 
 // maxListed is how many texts of ranges a report lists.

@@ -177,7 +177,7 @@ func (p *process) line(d *deviceState, s *step.Step, n numbered) stepLine {
 		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called),
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
 		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
-		StartNS: s.First, EndNS: s.Last, Frame: p.got,
+		StartNS: s.First, EndNS: s.Last, Frame: p.got, Messages: s.Shape.Messages,
 	}
 }
 

@@ -63,6 +63,7 @@ type rankReport struct {
 	ranges   *rangesReport // of the process; only in one report, else nil
 	series   []seriesReport
 	stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
+	nccl     *ncclLine         // nil: no payload came; only in one report of a process
 }
 
 // A rangesReport is what is known of a process's NVTX ranges.

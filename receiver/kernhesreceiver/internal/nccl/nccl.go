@@ -37,7 +37,7 @@ type Call struct {
 type Counts struct {
 	Payloads uint64 // taken
 	Unread   uint64 // payloads whose schema is not known, or is ambiguous
-	Refused  uint64 // threads, ranges, calls and schemas beyond the limits
+	Refused  uint64 // threads, ranges and calls beyond the limits
 }
 
 // What a range is, by its text.
@@ -101,6 +101,17 @@ func New() *Follower {
 		schemas: schemas{layouts: map[schemaKey][]layout{}, enums: map[schemaKey]uint8{}},
 		threads: map[uint32]*thread{}, calls: []Call{{}}, ids: map[Call]uint32{}, groups: map[uint64]string{},
 	}
+}
+
+// Refused is what did not fit: threads, ranges, calls, layouts.
+func (f *Follower) Refused() uint64 { return f.Counts.Refused + f.schemas.refused }
+
+// Open is how many ranges of NCCL's domain are open.
+func (f *Follower) Open() (n int) {
+	for _, t := range f.threads {
+		n += len(t.open) + t.beyond
+	}
+	return n
 }
 
 // Domain takes the name of an NVTX domain.

@@ -2,6 +2,7 @@ package step
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -34,6 +35,36 @@ type Shape struct {
 	key       uint64 // of all positions
 	Positions []Position
 	Cover     *coverage.Plan // how they count for coverage
+	Messages  []Message      // what those of a known group or size communicate
+}
+
+// A Message is what kernels of a shape communicate.
+type Message struct {
+	Group   string `json:"group"` // as in Position
+	Bytes   uint64 `json:"bytes"` // likewise: of each
+	Kernels int    `json:"kernels"`
+}
+
+// maxMessages bounds the messages of a shape that are told apart: those of further groups and sizes are left out.
+const maxMessages = 64
+
+// messages sums positions by group and bytes, in the order of their first.
+func messages(positions []Position) (all []Message) {
+	for i := range positions {
+		p := &positions[i]
+		if p.Group == "" && p.Bytes == 0 {
+			continue
+		}
+		at := slices.IndexFunc(all, func(m Message) bool { return m.Group == p.Group && m.Bytes == p.Bytes })
+		if at < 0 {
+			if len(all) == maxMessages {
+				continue
+			}
+			at, all = len(all), append(all, Message{Group: p.Group, Bytes: p.Bytes})
+		}
+		all[at].Kernels++
+	}
+	return all
 }
 
 func newShape(positions []Position) *Shape {
@@ -41,7 +72,7 @@ func newShape(positions []Position) *Shape {
 	return &Shape{of, key, positions, coverage.NewPlan(len(positions), func(i int) coverage.Position {
 		p := &positions[i]
 		return coverage.Position{Name: p.Name, By: p.By, Labelled: p.Call != ""}
-	})}
+	}), messages(positions)}
 }
 
 // averageShape is how many bytes a shape of a Table may have on average: 128 kernels. Most steps have more, but few shapes are many:
