@@ -37,6 +37,26 @@ type stepLine struct {
 	EndNS            int64  `json:"end_ns"`
 }
 
+// A told is what NCCL said by payloads: of the process in a session's line, of kernels in a step's.
+type told struct {
+	Messages []message `json:"messages"`
+	NCCL     *struct {
+		Comm     string `json:"comm"`
+		Rank     int    `json:"rank"`
+		Ranks    int    `json:"ranks"`
+		Device   int    `json:"device"`
+		Open     int    `json:"open"`
+		Payloads int    `json:"payloads"`
+		Unread   int    `json:"unread"`
+	} `json:"nccl"`
+}
+
+type message struct {
+	Group   string `json:"group"`
+	Bytes   int    `json:"bytes"`
+	Kernels int    `json:"kernels"`
+}
+
 // A sessionLine is the totals of one rank of a session that has ended.
 type sessionLine struct {
 	Run              string         `json:"run"`

@@ -28,7 +28,7 @@ static bool v2;
 static uint32_t version;
 
 static struct {
-  _Atomic uint64_t launches, exits, captured, created, cloned, execs, pushes, pops, registered, domains, states, contexts, hes, back, threads;
+  _Atomic uint64_t launches, exits, captured, created, cloned, execs, pushes, pops, registered, domains, schemas, payloads, states, contexts, hes, back, threads;
   uint64_t kernels, copies, dropped, unreadable, malformed, early, unnamed, unlaunched, zero, backward, too_long, future, buffers, other, disorder, hash;
 } count;
 
@@ -206,7 +206,7 @@ static void report(void) {
   fprintf(f, "{\"rank\":\"%s\",\"cupti\":%u", getenv("KERNHES_RANK"), version);
 #define SAY(field) fprintf(f, ",\"" #field "\":%llu", (unsigned long long)count.field)
   SAY(kernels); SAY(copies); SAY(launches); SAY(exits); SAY(captured); SAY(created); SAY(cloned); SAY(execs); SAY(pushes); SAY(pops);
-  SAY(registered); SAY(domains); SAY(states); SAY(contexts); SAY(hes); SAY(back); SAY(dropped); SAY(unreadable); SAY(malformed);
+  SAY(registered); SAY(domains); SAY(schemas); SAY(payloads); SAY(states); SAY(contexts); SAY(hes); SAY(back); SAY(dropped); SAY(unreadable); SAY(malformed);
   SAY(early); SAY(unnamed); SAY(unlaunched); SAY(zero); SAY(backward); SAY(too_long); SAY(future); SAY(other); SAY(disorder); SAY(threads); SAY(buffers); SAY(hash);
   fprintf(f, "}\n");
   fclose(f);
@@ -258,7 +258,11 @@ static int push_ex(const uint8_t *a) {
   return m ? (int)count.pushes++ : -1;
 }
 static int pop(void) { return (int)count.pops++; }
-static int domain_push(void *domain, const uint8_t *a) { return domain && g32(a, 32) == 3 ? push_ex(a) : -1; }
+static void payload(const uint8_t *data, size_t n);
+static int domain_push(void *domain, const uint8_t *a) {
+  if (g32(a, 16) == 0xDFBD0009u) payload((const uint8_t *)(uintptr_t)g64(a, 24), g32(a, 20));
+  return domain && g32(a, 32) == 3 ? push_ex(a) : -1;
+}
 static int domain_pop(void *domain) { return domain ? pop() : -1; }
 static void *make_domain(const char *name) {
   count.domains++;
@@ -278,6 +282,31 @@ EXPORT int InitializeInjectionNvtx2(const void *(*table)(uint32_t)) {
   if (!callbacks->module(5, (void ***)&slots, &n) || n < 13) return 0;
   *(void **)slots[4] = domain_push, *(void **)slots[5] = domain_pop;
   *(void **)slots[10] = register_string, *(void **)slots[12] = make_domain;
+  return 1;
+}
+
+// NVTX's payload extension. A payload's bytes are read, so that sanitizers see where they end.
+static void payload(const uint8_t *data, size_t n) {
+  for (size_t i = 0; i < n; i++, data += 24) {
+    const uint8_t *bytes;
+    memcpy(&bytes, data + 16, sizeof bytes);
+    for (uint64_t k = 0; k < g64(data, 8); k++) count.payloads += bytes[k] == 0xab;
+  }
+}
+static int payload_push(void *domain, const uint8_t *data, size_t n) { return payload(data, n), domain ? (int)count.pushes++ : -1; }
+static int payload_pop(void *domain, const uint8_t *data, size_t n) { return payload(data, n), domain ? pop() : -1; }
+static uint64_t register_schema(void *domain, const void *s) {
+  count.schemas += domain && s;
+  return 1;
+}
+
+EXPORT int InitializeInjectionNvtxExtension(const uint8_t *module) {
+  const uint8_t *segment;
+  intptr_t *functions;
+  memcpy(&segment, module + 16, sizeof segment);
+  memcpy(&functions, segment + 16, sizeof functions);
+  functions[0] = functions[1] = (intptr_t)register_schema;
+  functions[3] = (intptr_t)payload_push, functions[4] = (intptr_t)payload_pop;
   return 1;
 }
 

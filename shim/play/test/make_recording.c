@@ -1,6 +1,6 @@
 // Writes a small recording that the bundled ones are not: three threads taking turns, a launch captured on one while
 // another launches, two contexts, peer copies, records out of order, overlap, an unnamed kernel, a leaked range, a
-// domain that was created before, a frame of an unknown kind, CUPTI's own drops.
+// domain that was created before, a frame of an unknown kind, CUPTI's own drops, schemas and payloads.
 // usage: make_recording FILE
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +19,20 @@ static void push(uint32_t thread, uint32_t domain, const char *s) {
   head(5, 24 + strlen(s)), u64(now += 1000), u32(thread), u32(1), u32(domain), u32(0), text(s);
 }
 static void pop(uint32_t thread, uint32_t domain) { head(6, 24), u64(now += 1000), u32(thread), u32(0), u32(domain), u32(0); }
+static void payload(uint32_t way, size_t n) {
+  u64(0x1000005), u32(way), u32((uint32_t)n);
+  for (size_t i = 0; i < n; i++) fputc(0xab, out);
+}
+static void push_payload(uint32_t thread, uint32_t domain, uint32_t way, size_t n, const char *s) {
+  head(15, 40 + n + strlen(s)), u64(now += 1000), u32(thread), u32(1), u32(domain), u32(0), payload(way, n), text(s);
+}
+static void pop_payload(uint32_t thread, uint32_t domain, size_t n) {
+  head(16, 40 + n), u64(now += 1000), u32(thread), u32(0), u32(domain), u32(0), payload(1, n);
+}
+static void schema(uint32_t domain, uint32_t type, const char *entry) {
+  head(14, 24 + 40 + strlen(entry)), u64(0x1000005), u32(domain), u32(8), u32(0), u32(type);
+  u64(18), u64(0), u64(0), u64(0), u32((uint32_t)strlen(entry)), u32(0), text(entry);
+}
 static void launch(uint32_t thread, uint32_t id, uint32_t cbid) {
   head(4, 24), u64(now += 1000), u32(id), u32(cbid), u32(thread), u32(0);
 }
@@ -59,6 +73,9 @@ int main(int argc, char **argv) {
   node(1ull << 32 | 1, 8), node(2ull << 32, 8), head(9, 16), u64(1ull << 32), u64(2ull << 32);
   head(11, 8), u32(1), u32(2);
   pop(8, 3), pop(9, 6);
+  // Payloads: with a push in its attributes and by the extension's own, with pops, and of no bytes.
+  schema(3, 1, "NCCL communicator ID"), schema(3, 0x80, "Sum");
+  push_payload(8, 3, 0, 5, "ncclAllGather"), push_payload(8, 3, 1, 3, ""), pop_payload(8, 3, 2), pop_payload(8, 3, 0);
   push(9, 0, "leaked \xc3\xa4");
   for (uint32_t i = 0; i < 40; i++) launch(7 + i % 3, 20 + i, i % 4 ? 307 : 514);
   pop(7, 0);

@@ -98,12 +98,12 @@ wait $parent || fail "SIGTERM: exit $?"
 holds SIGTERM unlaunched=0
 
 play made 0 A= "$made"
-holds made kernels=42 copies=3 launches=43 exits=43 captured=1 created=3 cloned=1 execs=1 pushes=4 pops=3 domains=2 registered=2 \
-  contexts=2 threads=3 unnamed=1 dropped=3 early=0 unlaunched=0 malformed=0 rank=5
+holds made kernels=42 copies=3 launches=43 exits=43 captured=1 created=3 cloned=1 execs=1 pushes=6 pops=5 domains=2 registered=3 \
+  schemas=2 payloads=10 contexts=2 threads=3 unnamed=1 dropped=3 early=0 unlaunched=0 malformed=0 rank=5
 hash=$(field "$got" hash)
 play "made, rank set" 0 "KERNHES_RANK=9" "$made"; holds "made, rank set" rank=9 hash=$hash
 play "made, V2" 0 A= --cupti 130500 "$made"; holds "made, V2" kernels=42 copies=3 threads=3 hash=$hash
-play "made, rounds" 0 A= --rounds 4 "$made"; holds "made, rounds" kernels=168 launches=169 created=3 pushes=16 pops=15
+play "made, rounds" 0 A= --rounds 4 "$made"; holds "made, rounds" kernels=168 launches=169 created=3 pushes=24 pops=23
 play "not a recording" 2 A= "$0"
 play "no such file" 2 A= "$0.none"
 play "cut short" 2 A= <(head -c 1000 "$made")
