@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -145,6 +146,24 @@ func decode[T any](t testing.TB, line []byte) T {
 	var v T
 	require.NoError(t, json.Unmarshal(line, &v), "%s", line)
 	return v
+}
+
+// allRuns are those of all steps, in order.
+func (d dumped) allRuns() (all []string) {
+	for _, s := range d.steps {
+		all = append(all, s.Run)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// runs are those of the sessions that have ended, in order.
+func (d dumped) runs() (all []string) {
+	for _, s := range d.sessions {
+		all = append(all, s.Run)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // of is what the dump says of the sessions of one run.

@@ -28,7 +28,7 @@ import (
 type series = string
 
 // own are the labels that belong to a series.
-var own = []string{"kind", "program", "batch", "kv", "reason", "record", "delivery", "limit", "by", "state", "copy", "source", "link", "end", "le", "transport", "receiver", "table"}
+var own = []string{"kind", "program", "batch", "kv", "reason", "record", "delivery", "limit", "fault", "by", "state", "copy", "source", "link", "end", "le", "transport", "receiver", "table"}
 
 func seriesOf(name string, labels map[string]string) series {
 	var pairs []string

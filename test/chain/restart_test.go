@@ -148,3 +148,44 @@ func TestRestartWithoutDump(t *testing.T) {
 	_, err := os.Stat(c.dir + "/dump.jsonl")
 	assert.True(t, os.IsNotExist(err))
 }
+
+// Ranks start three times under one name: the collector is restarted between the first two starts, and killed while the third runs.
+func TestANameIsUsedAgain(t *testing.T) {
+	t.Parallel()
+	c := prepare(t, "dump: DIR/dump.jsonl")
+	c.start()
+	start := func(args ...string) *play {
+		return c.begin(t, append([]string{"KERNHES_RUN=again"}, append(args, file("tp2.rank0"), file("tp2.rank1"))...)...)
+	}
+	start("--speed", "4").end(0)
+	c.stop()
+	c.start()
+	start("--speed", "4").end(0)
+	third := start("--speed", "1")
+	c.eventually("a step of the third start is final", func() bool { return len(c.read(t).allRuns()) == 3 })
+	c.kill()
+	c.start()
+	third.end(0)
+	d := c.read(t)
+	runs := d.allRuns()
+	require.Len(t, runs, 3)
+	assert.Equal(t, "again", runs[0])
+	type key struct {
+		run  string
+		rank int64
+		seq  uint64
+	}
+	had := map[key]bool{}
+	for _, s := range d.steps {
+		k := key{s.Run, int64(s.Rank), uint64(s.Seq)}
+		assert.False(t, had[k], "%v is there twice", k)
+		had[k] = true
+	}
+	for _, run := range runs {
+		ranks := map[int64]bool{}
+		for _, s := range d.of(run).steps {
+			ranks[int64(s.Rank)] = true
+		}
+		assert.Len(t, ranks, 2, run)
+	}
+}
