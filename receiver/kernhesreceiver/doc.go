@@ -23,7 +23,9 @@
 //
 // Nothing but start and duration is then left of the record itself. With each flush of CUPTI's buffers
 // the watermark advances (process_time.go): device time is accounted up to there, and steps that lie
-// before it are final: internal/coverage sums how much of their kernels' time is known for what it is. Then
+// before it are final: internal/coverage sums how much of their kernels' time is known for what it is. Before the
+// first of them process_identity.go settles which run and ranks the process is (internal/identity), and it gives each a
+// number that no other step of the rank has (internal/seq). Then
 //
 //	metrics.go          exports device time and the sums over steps, every collection_interval and at bye
 //	traces.go           offers it to sampling (internal/sample); a step that is picked becomes spans
