@@ -63,7 +63,7 @@ static int subscribe(bool allow_multiple) {
   int result;
   if (cupti.v2) {
     char other[64] = "";
-    cupti_subscriber_params p = {.size = cupti.version >= CUPTI_13_2 ? 40 : 32,
+    cupti_subscriber_params p = {.size = sizeof p,
                                  .name = "kernhes",
                                  .old_name = other,
                                  .old_size = sizeof other,

@@ -45,7 +45,6 @@ enum {
   CUPTI_HWTRACE = 26,         // 12.8: cuptiActivityEnableHWTrace
   CUPTI_NULL_BUFFER = 27,     // 12.9: a request may be answered with no buffer
   CUPTI_13_0 = 130000,
-  CUPTI_13_2 = 130200,        // SubscriberParams has 40 bytes
   CUPTI_13_3 = 130300,        // the V2 calls are whole
   CUPTI_13_4 = 130400,
 };

@@ -121,6 +121,49 @@ static void *leave_very_many_open(void *unused) {
   return unused;
 }
 
+static void started(uint64_t range, uint32_t domain, const char *text) {
+  const kw_start *e = (const void *)next();
+  CHECK(e->head.kind == KW_START && e->range == range && e->domain == domain && range != 0);
+  CHECK_EQUAL(e->length, strlen(text));
+  CHECK(memcmp(e + 1, text, e->length) == 0);
+}
+
+static void ended(uint64_t range) {
+  const kw_end *e = (const void *)next();
+  CHECK(e->head.kind == KW_END && e->range == range);
+}
+
+// The calls that say the same in other words.
+static void *other_calls(void *nccl) {
+  nvtx_attributes a = {.version = 3, .size = sizeof a, .message_type = MESSAGE_ASCII, .message = "ex"};
+  uint64_t r = ((uint64_t(*)(const nvtx_attributes *))core[CORE_START_EX])(&a);
+  started(r, 0, "ex");
+  END(r);
+  ended(r);
+  uint64_t other = ((uint64_t(*)(const wchar_t *))core[CORE_START_W])(L"w");
+  started(other, 0, "w");
+  CHECK(other != r);
+  CHECK_EQUAL(((int (*)(const nvtx_attributes *))core[CORE_PUSH_EX])(&a), 0);
+  pushed("ex", 0, 1);
+  CHECK_EQUAL(POP(), 0);
+  popped(0, 0);
+  r = ((uint64_t(*)(void *, const nvtx_attributes *))core2[CORE2_START_EX])(nccl, &a);
+  started(r, 1, "ex");
+  ((void (*)(void *, uint64_t))core2[CORE2_END])(nccl, r);
+  ended(r);
+  a.size = 8; // an older structure than ours: its text is not read
+  CHECK_EQUAL(DOMAIN_PUSH(nccl, &a), 0);
+  pushed("", 1, 1);
+  CHECK_EQUAL(DOMAIN_POP(nccl), 0);
+  popped(1, 0);
+  CHECK(((void *(*)(const wchar_t *))core2[CORE2_CREATE_W])(L"NCCL") == nccl);
+  CHECK(((void *(*)(void *, const wchar_t *))core2[CORE2_REGISTER_W])(nccl, L"registered") == REGISTER_A(NULL, "registered"));
+  ((void (*)(void *))core2[CORE2_DESTROY])(nccl);
+  CHECK(DOMAIN_A("NCCL") == nccl && DOMAIN_A("other") != nccl);
+  CHECK_EQUAL(ring_used(events_ring()), 0);
+  return NULL;
+}
+
 static void in_thread(void *(*run)(void *)) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
@@ -280,6 +323,8 @@ int main(void) {
   popped(0, 2);
   captured_launch();
   in_thread(leave_very_many_open);
+  CHECK(pthread_create(&thread, NULL, other_calls, nccl) == 0);
+  pthread_join(thread, NULL);
   metered();
   buffers_from_new_thread();
 

@@ -1,4 +1,5 @@
 // Activity buffers into the wire's records. The offsets are those of CUPTI's header; each field has a value of its own.
+#include "callbacks.h"
 #include "check.h"
 #include "cupti.h"
 #include "records.h"
@@ -270,7 +271,7 @@ static char reused[32];
 
 static int unload_between(uint8_t *bytes, size_t valid, void **record) {
   if (*record != NULL) {
-    records_unloading();
+    callbacks_api(NULL, CUPTI_RESOURCE, CUPTI_MODULE_UNLOAD_STARTING, NULL);
     strcpy(reused, "after_unloading");
   }
   return next_record(bytes, valid, record);
