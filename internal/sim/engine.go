@@ -22,8 +22,10 @@ type engine struct {
 	clock clock.Clock
 	truth truth.Rank
 	ended string
-	done  sync.WaitGroup
-	err   error // of the link
+
+	dropped uint64 // kernels
+	done    sync.WaitGroup
+	err     error // of the link
 }
 
 // begin starts a run on all ranks.
@@ -80,6 +82,7 @@ func (e *engine) with(do func(*shim.Shim)) {
 		defer e.link.Unlock()
 		if n := e.link.Dropped(); n > 0 {
 			e.shim.Dropped(n)
+			e.dropped += n
 		}
 	}
 	do(e.shim)
@@ -160,9 +163,11 @@ func (s *sim) finish() error {
 		errs = append(errs, s.truth.Write(line))
 		s.result.Kernels += e.shim.Wire.Kernels
 		s.result.Copies += e.shim.Wire.Copies
+		s.result.Dropped += e.dropped
 		e.close()
 		if e.link != nil {
 			s.result.Bytes += e.link.Sent
+			s.result.Connections += e.link.Connects
 			errs = append(errs, e.err)
 		}
 	}

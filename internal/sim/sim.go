@@ -19,9 +19,12 @@ type Result struct {
 	Kernels   uint64
 	Copies    uint64
 	Bytes     uint64 // that were sent
+	Dropped   uint64 // kernels that the collector did not acknowledge in time
 	Simulated time.Duration
 	Took      time.Duration
-	Ended     string // bye, hang or die
+	Ended     string // bye or hang
+
+	Connections int
 }
 
 // A sim is one simulation under way.

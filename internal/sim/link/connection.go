@@ -29,7 +29,7 @@ func (l *Link) connection(ctx context.Context) error {
 		return errCut
 	}
 	l.conn = conn
-	l.connects++
+	l.Connects++
 	hello := l.hello()
 	l.Unlock()
 	if _, err := conn.Write(hello); err != nil {

@@ -47,12 +47,12 @@ type Link struct {
 	closed   bool
 	conn     net.Conn
 	dropped  uint64 // kernels in frames that were dropped, not told of yet
-	connects int
 	refused  error
 	last     error // of the last connection
 	hurried  bool
 	greeted  bool   // the last connection was welcomed
 	Sent     uint64 // bytes
+	Connects int
 }
 
 type frame struct {
