@@ -39,7 +39,7 @@ type sim struct {
 	truth    *truth.Writer
 	seq      uint64
 	runs     int
-	until    int64 // true ns that have been told of
+	until    int64 // true ns up to which all has been told
 	result   Result
 }
 
@@ -91,7 +91,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 
 // step runs one step of all ranks and tells of it; false where the time is over.
 func (s *sim) step(ctx context.Context) (bool, error) {
-	now := max(s.fleet.Ready(), s.until)
+	now := max(s.fleet.First(), s.until)
 	if s.restarts(now) {
 		return true, s.restart(ctx, now)
 	}
@@ -108,11 +108,6 @@ func (s *sim) step(ctx context.Context) (bool, error) {
 	for r := range jobs {
 		b := batches[s.Layout.Replica(r)]
 		jobs[r] = fleet.Job{Rank: r, Program: s.program(r, b, at), Batch: b, After: s.until}
-	}
-	if s.Layout.Stages > 1 { // stages overlap: none waits for the last rank of the step before
-		for r := range jobs {
-			jobs[r].After = 0
-		}
 	}
 	steps, meetings := s.fleet.Run(s.seq, jobs)
 	s.server.Done()
@@ -157,7 +152,7 @@ func (s *sim) tell(ctx context.Context, steps []*fleet.Step, meetings []*fleet.M
 			return err
 		}
 	}
-	if s.Layout.Stages == 1 {
+	if s.Layout.Stages == 1 { // else stages overlap: none waits for the last rank of the step before
 		s.until = end
 	}
 	if s.Waits && s.truth != nil {

@@ -122,6 +122,11 @@ func TestSimulatedFleetsGiveTheTruth(t *testing.T) {
 			agree(t, simulate(t, func(c *sim.Config) { c.Layout, c.Disorder, c.Seed = layout, 5, 7 }, "foreign_gemm:rank=1,amount=2,every=30ms"))
 		})
 	}
+	t.Run("idle stages", func(t *testing.T) { // requests come seldom: nothing is told of before its time
+		agree(t, simulate(t, func(c *sim.Config) {
+			c.Layout, c.Steps, c.Load.Rate, c.Load.Output, c.Load.Burst = program.Layouts()[2], 60, 8, 3, 0
+		}))
+	})
 	t.Run("windows", func(t *testing.T) {
 		got := simulate(t, func(c *sim.Config) { c.Window, c.Every, c.Steps = 50*time.Millisecond, 170*time.Millisecond, 40 })
 		require.Less(t, got.ranks[0].Traced, got.ranks[0].Steps)

@@ -85,8 +85,9 @@ func isTrue(t *testing.T, d dumped, run string, want simulated, sums bool) {
 	for _, r := range want.ranks {
 		s := sessions[r.Session]
 		assert.Equal(t, "bye", s.Ended)
-		assert.Zero(t, s.Pending+s.Missing+s.Invalid+s.Late+s.Duplicate+len(s.Dropped))
+		assert.Zero(t, s.Pending+s.Missing+s.Invalid+s.Late+len(s.Dropped))
 		if sums {
+			assert.Zero(t, s.Duplicate) // after a restart records come again that were settled before
 			assert.Equal(t, []int64{int64(r.Kernels), r.First, r.Last, r.Compute, r.Comm, r.Overlap, r.Copy, r.Idle, 0},
 				[]int64{int64(s.Kernels), s.FirstNS, s.LastNS, s.ComputeNS, s.CommNS, s.OverlapNS, s.CopyNS, s.IdleNS, s.UnknownNS}, "rank %d", r.Rank)
 		}
@@ -116,8 +117,8 @@ func TestASimulatedFleet(t *testing.T) {
 		isTrue(t, c.read(t), run, want, true)
 	}
 	for _, layout := range []string{"dp4ep4", "tp2dp4", "pp2tp4"} {
-		check("flat-"+layout, "--flat-out", "--duration", "4s", "--layout", layout, "--disorder", "3", "--reconnect", "40")
-		check("paced-"+layout, "--duration", "3s", "--layout", layout, "--rate", "20")
+		check("flat-"+layout, "--flat-out", "--duration", "2s", "--layout", layout, "--disorder", "3", "--reconnect", "40")
+		check("paced-"+layout, "--duration", "2s", "--layout", layout, "--rate", "20")
 	}
 }
 

@@ -119,6 +119,16 @@ func (f *Fleet) Ready() (t int64) {
 	return t
 }
 
+// First is when the first stage may begin its next step; later ones follow.
+func (f *Fleet) First() (t int64) {
+	for _, r := range f.ranks {
+		if !r.dead && f.Layout.Stage(r.id) == 0 {
+			t = max(t, r.host)
+		}
+	}
+	return t
+}
+
 // Alive reports whether every rank lives.
 func (f *Fleet) Alive() bool {
 	for _, r := range f.ranks {
