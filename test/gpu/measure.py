@@ -42,6 +42,10 @@ def part(name):
                 some = exact(ranks, 10)
                 show(some)
                 tables += some
+    elif name == "nccl":
+        from nccl import nccl
+        tables = nccl(int(os.environ.get("RANKS", min(2, torch.cuda.device_count()))))
+        show(tables)
     elif name == "guests":
         from guests import guests
         tables = guests()
@@ -76,7 +80,7 @@ def main():
     rig.unpack_collector()
     result, failed = {"machine": machine()}, []
     print("#", json.dumps(result["machine"]), flush=True)
-    for name in sys.argv[1:] or ["exact", "guests", "yield", "faults", "cost"]:
+    for name in sys.argv[1:] or ["exact", "nccl", "guests", "yield", "faults", "cost"]:
         try:
             result[name] = part(name)
             failed += [line[0] for line in result[name] if isinstance(line, tuple) and not line[1]]

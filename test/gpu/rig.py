@@ -19,7 +19,7 @@ SHIM, BARE, WINDOW, HOOK, COLLECTOR, KERNHES = (os.path.join(BIN, name) for name
 
 CONFIG = """
 receivers:
-  kernhes: {{endpoint: "unix://{socket}", control_endpoint: "127.0.0.1:{control}", dump: "{dump}", collection_interval: 1s, reconnect_timeout: {reconnect}}}
+  kernhes: {{endpoint: "unix://{socket}", control_endpoint: "127.0.0.1:{control}", dump: "{dump}", collection_interval: 1s, reconnect_timeout: {reconnect}{more}}}
 exporters:
   prometheus: {{endpoint: "127.0.0.1:{port}", resource_constant_labels: {{included: ["*"]}}, metric_expiration: 1h}}
 service:
@@ -40,9 +40,14 @@ def unpack_collector():
 class Collector:
     """A collector with a socket and a dump of its own, in a folder that goes with it."""
 
-    def __init__(self, reconnect="5s"):
-        self.reconnect = reconnect
+    def __init__(self, reconnect="5s", table=None):
+        """table: a class table's text."""
+        self.reconnect, self.more = reconnect, ""
         self.folder = tempfile.mkdtemp(prefix="kernhes-gpu-")
+        if table is not None:
+            with open(self.folder + "/table.tsv", "w") as f:
+                f.write(table)
+            self.more = f', class_table: "{self.folder}/table.tsv"'
         self.socket, self.dump = self.folder + "/k.sock", self.folder + "/dump.jsonl"
         self.log = open(self.folder + "/log", "ab")
         with socket.socket() as a, socket.socket() as b:
@@ -53,7 +58,7 @@ class Collector:
 
     def start(self):
         with open(self.folder + "/config.yaml", "w") as f:
-            f.write(CONFIG.format(socket=self.socket, control=self.control, dump=self.dump, port=self.port, reconnect=self.reconnect))
+            f.write(CONFIG.format(socket=self.socket, control=self.control, dump=self.dump, port=self.port, reconnect=self.reconnect, more=self.more))
         command = [COLLECTOR, "--config", self.folder + "/config.yaml"]
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         for _ in range(200):
