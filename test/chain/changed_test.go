@@ -37,12 +37,12 @@ func TestStoriesGiveTheOraclesFigures(t *testing.T) {
 
 // Recordings changed at random, by seeds.
 func TestChangedRecordingsGiveTheOraclesFigures(t *testing.T) {
-	c := newCollector(t)
 	for seed := range uint64(12) {
 		name := names[seed%3]
 		changed, how := krec.Mutate(load(t, name), 1000+seed)
 		t.Run(fmt.Sprintf("%d/%s/%s", 1000+seed, name, strings.Join(how, "+")), func(t *testing.T) {
 			t.Parallel()
+			c := newCollector(t)
 			args := [][]string{{}, {"--deliver", "recorded"}, {fmt.Sprintf("KERNHES_MOCK_FAULT=reorder=%d", seed)}}[seed/3%3]
 			ranks, _ := c.play(t, append(args, write(t, changed))...)
 			sameAsOracle(t, changed, ranks)

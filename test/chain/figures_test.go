@@ -199,10 +199,10 @@ func TestRecordingsGiveTheirFigures(t *testing.T) {
 }
 
 func TestBothRanksAtOnce(t *testing.T) {
-	c := newCollector(t)
 	for how, args := range map[string][]string{"flat out": {}, "recorded speed": {"--speed", "recorded"}, "rebased": {"--rebase"}} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
+			c := newCollector(t)
 			ranks, _ := c.play(t, append(slices.Clone(args), file("tp2.rank0"), file("tp2.rank1"))...)
 			require.Len(t, ranks, 2)
 			assert.NotEqual(t, ranks[0].Session, ranks[1].Session)

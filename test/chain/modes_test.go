@@ -56,10 +56,10 @@ func TestModes(t *testing.T) {
 
 // A whole recording in each version: records of other sizes, and other calls to fetch them.
 func TestVersions(t *testing.T) {
-	c := newCollector(t)
 	for _, version := range versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
+			c := newCollector(t)
 			hes := map[bool]string{true: "hes", false: "software"}[version > "130300"]
 			ranks, _ := c.play(t, "--cupti", version, "KERNHES_HES=on", "KERNHES_MOCK_HES="+map[string]string{"hes": "accepted", "software": "refused"}[hes],
 				file("tp2.rank1"))
