@@ -12,24 +12,29 @@
 -- pct        percent of the rank's time from its first step to its last
 -- p50_us, p99_us   of one gap
 with busy as (
-  select rank, seq, program, call, start_ns, start_ns + dur_ns as end_ns, pos,
-         max(start_ns + dur_ns) over (partition by rank order by start_ns, seq, pos rows between unbounded preceding and 1 preceding) as busy_until
-  from k where class <> 'spin'),
-steps as (select rank, seq, min(start_ns) as first_ns, max(end_ns) as last_ns from busy where seq is not null group by rank, seq),
+  select rank, seq, program, call, start_ns, start_ns + dur_ns as end_ns,
+         max(start_ns + dur_ns) over (before rows between unbounded preceding and 1 preceding) as busy_until,
+         lag(start_ns) over before as last_start_ns
+  from k where class <> 'spin' window before as (partition by rank order by start_ns, seq nulls last, pos)),
+steps as (select rank, seq, min(start_ns) as first_ns from busy where seq is not null group by rank, seq),
 whole as (
   select rank, coalesce(min(start_ns) filter (seq is not null), min(start_ns)) as begin_ns,
          coalesce(max(end_ns) filter (seq is not null), max(end_ns)) as end_ns
   from busy group by rank),
 gaps as (
-  select rank, busy_until as from_ns, start_ns as to_ns
+  select rank, seq, program, call, busy_until as from_ns, start_ns as to_ns
   from busy join whole using (rank) where start_ns > busy_until and busy_until >= whole.begin_ns and start_ns <= whole.end_ns),
 starts as ( -- of kernels of steps; of those that start together, one
-  select rank, start_ns, min_by(program, (seq, pos)) as program,
-         min_by(case when start_ns = first_ns then '(next step)' else call end, (seq, pos)) as before
-  from busy join steps using (rank, seq) group by rank, start_ns),
+  select rank, seq, program, call, start_ns from busy where seq is not null and start_ns is distinct from last_start_ns),
+followed as ( -- a kernel outside any step ended it: the next of a step gives its name
+  select g.rank, n.seq, n.program, n.call, g.from_ns, g.to_ns, n.start_ns
+  from (from gaps where seq is null) g asof left join starts n on g.rank = n.rank and g.to_ns <= n.start_ns),
 named as (
-  select g.rank, coalesce(n.program, '') as program, coalesce(n.before, '(no step)') as before, g.from_ns, g.to_ns
-  from gaps g asof left join starts n on g.rank = n.rank and g.to_ns <= n.start_ns),
+  select rank, coalesce(program, '') as program, from_ns, to_ns,
+         case when seq is null then '(no step)' when start_ns = first_ns then '(next step)' else call end as before
+  from (select rank, seq, program, call, from_ns, to_ns, to_ns as start_ns from gaps where seq is not null
+        union all select rank, seq, program, call, from_ns, to_ns, start_ns from followed)
+    left join steps using (rank, seq)),
 copied as (
   select g.rank, g.from_ns, g.to_ns, least(sum(c.dur_ns), any_value(g.to_ns - g.from_ns)) as ns
   from c asof join gaps g on c.rank = g.rank and c.start_ns >= g.from_ns
