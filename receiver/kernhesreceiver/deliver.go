@@ -2,6 +2,7 @@ package kernhesreceiver
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
@@ -51,6 +52,7 @@ func (r *kernhesReceiver) send(ctx context.Context, p parcel) (taken bool, err e
 
 // refused counts a chunk that is given up.
 func (r *kernhesReceiver) refused(ctx context.Context, p parcel, err error) {
+	r.trouble.refuse(p.holds.kernels+p.holds.copies, err)
 	r.telemetry.RefusedKernels.Add(ctx, int64(p.holds.kernels))
 	r.telemetry.RefusedCopies.Add(ctx, int64(p.holds.copies))
 	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Uint64("kernels", p.holds.kernels), zap.Uint64("copies", p.holds.copies), zap.Error(err))
@@ -61,8 +63,8 @@ func (r *kernhesReceiver) delivered(ctx context.Context, lost int, err error) {
 	if lost > 0 {
 		r.telemetry.DumpErrors.Add(ctx, int64(lost))
 	}
-	if down := err != nil; r.down.Swap(down) != down {
-		if down {
+	if changed := r.trouble.note(err, time.Now()); changed {
+		if err != nil {
 			r.set.Logger.Error("nothing is acknowledged until this works again", zap.Error(err))
 		} else {
 			r.set.Logger.Info("all is delivered again")
@@ -90,4 +92,50 @@ func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
 		}
 		time.Sleep(r.retryDelay)
 	}
+}
+
+// A trouble is what goes wrong with delivering, of all sessions.
+type trouble struct {
+	mu      sync.Mutex
+	since   time.Time // zero: all was delivered the last time
+	last    string    // what went wrong last
+	refused uint64    // records
+}
+
+// note takes what became of delivering, and reports whether it begins to fail or works again.
+func (t *trouble) note(err error, now time.Time) (changed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := !t.since.IsZero()
+	switch {
+	case err == nil:
+		t.since = time.Time{}
+		return was
+	case !was:
+		t.since = now
+	}
+	t.last = err.Error()
+	return !was
+}
+
+// refuse counts records that were refused for good.
+func (t *trouble) refuse(records uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused += records
+	t.last = err.Error()
+}
+
+// status is nil while nothing goes or went wrong that matters still.
+func (t *trouble) status() *deliveryStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.since.IsZero() && t.refused == 0 {
+		return nil
+	}
+	s := &deliveryStatus{Error: clean(t.last), Refused: t.refused}
+	if since := t.since; !since.IsZero() {
+		s.Since = &since
+	}
+	return s
 }

@@ -386,6 +386,7 @@ type receiverReport struct {
 	bye, gone          uint64       // only for the status
 	ended              endingReport // only for the metrics
 	conflicts          uint64
+	delivery           *deliveryStatus
 	refused            []string // why files of the user are; only for the status
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -55,7 +54,7 @@ type kernhesReceiver struct {
 
 	retryDelay time.Duration // see defaultRetryDelay
 
-	down atomic.Bool // something could not be delivered the last time
+	trouble trouble // what could not be delivered
 
 	exporting sync.Mutex
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet

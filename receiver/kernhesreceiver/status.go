@@ -2,8 +2,6 @@ package kernhesreceiver
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +21,8 @@ type status struct {
 	Rules    string          `json:"rules_version"`
 	Bye      uint64          `json:"sessions_ended_bye"`
 	Gone     uint64          `json:"sessions_ended_gone"`
-	Problems []string        `json:"problems"` // for people, most severe first
+	Delivery *deliveryStatus `json:"delivery,omitempty"` // what goes wrong with the logs pipeline, which has the archive, and the dump; absent: nothing
+	Problems []string        `json:"problems"`           // for people, most severe first
 	Sessions []sessionStatus `json:"sessions"`
 }
 
@@ -50,12 +49,45 @@ type sessionStatus struct {
 	OpenFrames    uint64            `json:"open_frames"`       // taken and not settled; the engine keeps them, to send them again
 	HeldBy        string            `json:"held_by,omitempty"` // what rests on the first of them
 	Waits         float64           `json:"waiting_seconds"`   // for its engine to reconnect
-	HeardAge      *float64          `json:"heard_age"`         // since the engine's last heartbeat
+	HeardAge      *float64          `json:"heard_age"`         // since the engine's last frame
+	Up            bool              `json:"up"`                // it is heard
+	Down          string            `json:"down,omitempty"`    // why it is not: silent or hung
+	OpenRanges    []openStatus      `json:"open_ranges"`       // NVTX ranges that are open, most of them first
+	RangeFaults   map[string]uint64 `json:"range_faults"`      // as kern_range_faults_total
+	Unmatched     []unmatchedStatus `json:"unmatched_ranges"`  // texts that match no pattern, those with the most kernel time first
 	Lost          map[string]uint64 `json:"lost"`              // records, by reason
 	Readable      bool              `json:"drop_count_known"`  // CUPTI says how many it dropped
 	Missing       uint64            `json:"missing_kernels"`
 	launchCounts
 	Ranks []rankStatus `json:"ranks"`
+
+	stepRanges uint64
+}
+
+// A deliveryStatus says what is not delivered.
+type deliveryStatus struct {
+	Error   string     `json:"error"`
+	Since   *time.Time `json:"since,omitempty"` // nothing is taken since then; absent: all is taken again
+	Refused uint64     `json:"refused_records"` // kernels, copies and memsets that were refused for good, since the receiver started
+}
+
+// An openStatus is NVTX ranges of a thread and domain that are open.
+type openStatus struct {
+	Thread  uint32 `json:"thread"`
+	Domain  string `json:"domain"`
+	Text    string `json:"text"` // of most of them
+	Open    uint64 `json:"open"`
+	Leaking bool   `json:"leaking"` // so many that they are surely never popped
+}
+
+// An unmatchedStatus is a text that matches no pattern: each number in it is "#".
+type unmatchedStatus struct {
+	Text    string  `json:"text"`
+	Domain  string  `json:"domain"`
+	Ranges  uint64  `json:"ranges"`
+	Kernels uint64  `json:"kernels"` // launched inside such ranges and outside any step
+	Seconds float64 `json:"seconds"` // of those kernels
+	Paste   string  `json:"paste"`   // a pattern that matches it
 }
 
 // A rankStatus is one device of a process.
@@ -64,7 +96,7 @@ type rankStatus struct {
 	Device       int               `json:"device"`
 	GPU          string            `json:"gpu"`
 	UUID         string            `json:"gpu_uuid"`
-	KernelAge    *float64          `json:"last_kernel_age"` // ages are by the engine's clock, at its last heartbeat
+	KernelAge    *float64          `json:"last_kernel_age"` // ages go on while nothing is heard
 	StepAge      *float64          `json:"last_step_age"`
 	WatermarkAge *float64          `json:"watermark_age"`
 	Compute      float64           `json:"compute_seconds"`
@@ -104,13 +136,14 @@ type nameStatus struct {
 func (r *kernhesReceiver) status(now time.Time) status {
 	report := receiverReport{since: r.begun, refused: r.said.refused()}
 	report.bye, report.gone = r.table.ended()
+	report.delivery = r.trouble.status()
 	return newStatus(now, report, r.set.BuildInfo.Version, r.said.now().rules.Version, r.live(now))
 }
 
 // newStatus says how live sessions stand.
 func newStatus(now time.Time, receiver receiverReport, version, rules string, sessions []liveSession) status {
 	s := status{Now: now, Since: receiver.since, Version: version, Rules: rules, Bye: receiver.bye, Gone: receiver.gone,
-		Sessions: []sessionStatus{}}
+		Delivery: receiver.delivery, Sessions: []sessionStatus{}}
 	for i := range sessions {
 		s.Sessions = append(s.Sessions, newSessionStatus(now, &sessions[i]))
 	}
@@ -130,7 +163,7 @@ func (s *sessionStatus) firstRank() int64 {
 
 func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 	s := sessionStatus{Session: sessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
-		Ranks: []rankStatus{}, Lost: map[string]uint64{}}
+		Ranks: []rankStatus{}, Lost: map[string]uint64{}, OpenRanges: []openStatus{}, Unmatched: []unmatchedStatus{}, RangeFaults: map[string]uint64{}}
 	if !from.connected {
 		s.Waits = from.waits.Seconds()
 	}
@@ -144,8 +177,13 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 			s.Mode, s.ModeReason, s.Subscribed = text("mode"), text("mode_reason"), text("subscribed") == "1"
 			s.Shim, s.CUPTI, s.Driver = text("shim_version"), text("cupti_version"), text("driver_version")
 			s.Faults = faultTexts(r.info, s.Mode)
-			s.HeardAge = age(r.nowNS, uint64(now.UnixNano()))
+			silent := r.silent.Seconds()
+			s.HeardAge, s.Up, s.Down = &silent, r.down == "", r.down
 			s.Readable, s.Missing, s.launchCounts = r.readable, r.missing, r.launches
+		}
+		if r.ranges != nil {
+			s.ranges(r.ranges)
+			s.stepRanges = r.stepRanges
 		}
 		for reason, n := range r.dropped {
 			s.Lost[reason] += n
@@ -221,61 +259,4 @@ func clean(s string) string {
 		}
 		return c
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-// problems are what a person should look at; refused says why files of the user are, quiet are the runs without communication.
-func problems(s *status, refused []string, quiet map[string]bool) []string {
-	list := []string{}
-	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	type claim struct {
-		name string
-		rank int64
-	}
-	claims := map[claim][]string{} // runs of connected sessions
-	for i := range s.Sessions {
-		p := &s.Sessions[i]
-		for _, r := range p.Ranks {
-			for _, identity := range slices.Sorted(maps.Keys(r.Residue)) {
-				if n := r.Residue[identity]; n != 0 {
-					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
-				}
-			}
-			if p.Connected && p.Run != "" && r.Rank != noRank {
-				one := claim{p.claims, r.Rank}
-				claims[one] = append(claims[one], p.Run)
-			}
-		}
-	}
-	for _, one := range slices.SortedFunc(maps.Keys(claims), func(a, b claim) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.rank, b.rank))
-	}) {
-		if runs := claims[one]; len(runs) > 1 {
-			say("rank %d of run %s: %d processes claim to be it, and are kept apart as runs %s", one.rank, runs[0], len(runs), strings.Join(runs, ", "))
-		}
-	}
-	for _, why := range refused {
-		say("%s", clean(why))
-	}
-	for i := range s.Sessions {
-		p := &s.Sessions[i]
-		name := fmt.Sprintf("rank %d of run %s", p.firstRank(), p.Run)
-		if !p.Connected {
-			say("%s: process %s is not connected", name, p.PID)
-		}
-		if p.Mode != "hes" {
-			say("%s: traces in mode %q, %s", name, p.Mode, cmp.Or(p.ModeReason, "as asked"))
-		}
-		for _, reason := range slices.Sorted(maps.Keys(p.Lost)) {
-			if n := p.Lost[reason]; n > 0 {
-				say("%s: %d records lost: %s", name, n, reason)
-			}
-		}
-		if !p.Readable {
-			say("%s: CUPTI does not say how many records it dropped", name)
-		}
-	}
-	for _, run := range slices.Sorted(maps.Keys(quiet)) {
-		say("run %s: several ranks, and no communication was ever seen: its kernels may have names that no rule knows", clean(run))
-	}
-	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
 // statusStory is two ranks of a run, of which the second has an engine that lies, and a third session that says it is the first.
@@ -31,13 +32,23 @@ func statusStory(now time.Time) status {
 		complete: quietSteps, readable: true, dropped: map[string]uint64{"hes_buffer": 0},
 	}
 	bad := good
-	bad.info = map[string]string{"run": "r", "pid": "8", "mode": "software", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
+	bad.info = map[string]string{"run": "r", "pid": "8", "mode": "off", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
 	bad.coverage = coverage.Report{}
 	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
 	bad.dropped = map[string]uint64{"hes_buffer": 12}
+	bad.silent, bad.down, bad.stepRanges = 2*time.Second, isSilent, 5
+	good.ranges = &rangesReport{
+		counts: ranges.Counts{Steps: 3, Leaked: 2, Underflow: 1}, open: 71,
+		leaks:     []ranges.Leak{{Thread: 574, Domain: "<i>NCCL", Text: "init", Open: 70, Leaking: true}, {Thread: 9, Text: "main", Open: 1}},
+		unmatched: []ranges.Unmatched{{Text: "warm-up #", Example: "warm-up 1", Ranges: 2, Kernels: 5, NS: 3e9}},
+	}
+	good.stepRanges = 3
 	good.counts = books.Counts{books.KernelsReceived: 100, books.KernelsInSteps: 99, books.KernelsPending: 1, books.DeviceWall: 8e9, books.DeviceIdle: 8e9}
 	bad.counts = books.Counts{books.KernelsReceived: 103, books.KernelsInSteps: 100, books.DeviceWall: 8e9 - 5, books.DeviceIdle: 8e9}
-	return newStatus(now, receiverReport{since: now.Add(-time.Hour), bye: 2}, "v1", "2", []liveSession{
+	since := now.Add(-time.Minute)
+	return newStatus(now, receiverReport{
+		since: now.Add(-time.Hour), bye: 2, delivery: &deliveryStatus{Error: "disk full", Since: &since, Refused: 7},
+	}, "v1", "2", []liveSession{
 		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
 		{id: 1, connected: true, open: 9, holds: "an open step", reports: []rankReport{good}},
 		{id: 3, connected: true, reports: []rankReport{good}},
@@ -51,11 +62,16 @@ func TestStatus(t *testing.T) {
 		[]string{s.Sessions[0].Session, s.Sessions[1].Session, s.Sessions[2].Session}, "by run and rank")
 	first, liar := s.Sessions[0], s.Sessions[2]
 	assert.Equal(t, "B200", first.Ranks[0].GPU)
-	assert.Equal(t, []float64{1, 2, 3, 1}, []float64{*first.HeardAge, *first.Ranks[0].KernelAge, *first.Ranks[0].StepAge, *first.Ranks[0].WatermarkAge})
+	assert.Equal(t, []float64{0, 2, 3, 1}, []float64{*first.HeardAge, *first.Ranks[0].KernelAge, *first.Ranks[0].StepAge, *first.Ranks[0].WatermarkAge})
 	assert.EqualValues(t, 100, first.Ranks[0].Books[books.KernelsReceived])
 	assert.Equal(t, map[string]int64{"kernels": 0, "device_ns": 0}, first.Ranks[0].Residue)
 	assert.Equal(t, map[string]int64{"kernels": 3, "device_ns": -5}, liar.Ranks[0].Residue)
 	assert.InDelta(t, 3.0, liar.Waits, 0)
+	assert.Equal(t, []float64{2, 4, 5, 3}, []float64{*liar.HeardAge, *liar.Ranks[0].KernelAge, *liar.Ranks[0].StepAge, *liar.Ranks[0].WatermarkAge}, "ages go on")
+	assert.Equal(t, []any{true, "", false, "silent"}, []any{first.Up, first.Down, liar.Up, liar.Down})
+	assert.Equal(t, []openStatus{{574, "<i>NCCL", "init", 70, true}, {9, "", "main", 1, false}}, first.OpenRanges)
+	assert.Equal(t, map[string]uint64{"leaked": 2, "underflow": 1}, first.RangeFaults)
+	assert.Equal(t, []unmatchedStatus{{"warm-up #", "", 2, 5, 3, `{match: '^warm-up \d+$', program: step}`}}, first.Unmatched)
 	assert.EqualValues(t, 9, first.OpenFrames)
 	assert.Equal(t, "an open step", first.HeldBy)
 	require.Len(t, first.Faults, 2)
@@ -71,9 +87,13 @@ func TestStatus(t *testing.T) {
 	assert.Equal(t, []string{
 		"rank 1 of run r: the books do not add up: device_ns by -5",
 		"rank 1 of run r: the books do not add up: kernels by 3",
+		"the logs pipeline (the archive) or the dump takes nothing since 07:59:00 UTC, so nothing is acknowledged: disk full",
+		"the logs pipeline (the archive) refused 7 records for good: disk full",
 		"rank 0 of run r: 2 processes claim to be it, and are kept apart as runs r, r",
+		`rank 0 of run r: thread 574 leaks NVTX ranges in domain <i>NCCL: 70 are open, most of them "init": they are pushed and never popped`,
+		`rank 0 of run r: thread 574 leaks NVTX ranges in domain <i>NCCL: 70 are open, most of them "init": they are pushed and never popped`,
 		"rank 1 of run r: process 8 is not connected",
-		"rank 1 of run r: traces in mode \"software\", <script>\uFFFD\uFFFD\uFFFDevil",
+		"rank 1 of run r: nothing is traced: <script>\uFFFD\uFFFD\uFFFDevil",
 		"rank 1 of run r: 12 records lost: hes_buffer",
 		"rank 1 of run r: CUPTI does not say how many records it dropped",
 		"run r: several ranks, and no communication was ever seen: its kernels may have names that no rule knows",
@@ -132,6 +152,7 @@ func TestServeStatus(t *testing.T) {
 		assert.Contains(t, body, "&lt;script&gt;", "texts of engines are escaped")
 		assert.NotContains(t, body, "<script>")
 		assert.NotContains(t, body, "<b>mystery")
+		assert.NotContains(t, body, "<i>NCCL")
 		assert.Contains(t, body, "Not acknowledged: 9 frames, the first for an open step.")
 		assert.Contains(t, body, "</html>")
 	}
@@ -142,4 +163,36 @@ func TestServeStatus(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(body), &s))
 		assert.Len(t, s.Sessions, 3)
 	}
+}
+
+// Software tracing on a GPU without HES is as it should be.
+func TestSoftwareTracingIsNoProblem(t *testing.T) {
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
+		info: map[string]string{"mode": "software", "mode_reason": "this GPU has no HES"}, readable: true}}}})
+	assert.Empty(t, s.Problems)
+	assert.Equal(t, "this GPU has no HES", s.Sessions[0].ModeReason)
+}
+
+func TestASessionWithoutSteps(t *testing.T) {
+	check := func(want string, kernels, steps uint64, unmatched ...ranges.Unmatched) {
+		t.Helper()
+		s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
+			info: map[string]string{"mode": "hes", "run": "r"}, readable: true, kernels: kernels, stepRanges: steps,
+			ranges: &rangesReport{unmatched: unmatched}}}}})
+		if want == "" {
+			assert.Empty(t, s.Problems)
+			return
+		}
+		assert.Equal(t, []string{"rank 0 of run r: " + want}, s.Problems)
+	}
+	main := ranges.Unmatched{Text: "it's #.# of main", Example: "it's 1.5 of main", Domain: "d", Kernels: 9, NS: 5e9}
+	vllm := ranges.Unmatched{Text: "execute_new_#_cached_#", Example: "execute_new_1_cached_7", Kernels: 8, NS: 4e9}
+	check("", someKernels-1, 0, main)
+	check("", 5000, 1, main)
+	check(`5000 kernels and no step so far: no NVTX range was open where they were launched. docs/engines.md has the switch of each engine; `+
+		`or paste into the engine: with kernhes.step("decode"): …`, 5000, 0)
+	check(`5000 kernels and no step so far: no NVTX range matches a pattern. 5.0 s of kernel time lie in ranges "it's #.# of main" of domain d. `+
+		`Paste into the settings of the receiver: patterns: [{domain: 'd', match: '^it''s \d+\.\d+ of main$', program: step}]`, 5000, 0, main)
+	check(`5000 kernels and no step so far: no NVTX range matches a pattern. 4.0 s of kernel time lie in ranges "execute_new_#_cached_#". `+
+		`Paste into the settings of the receiver: patterns: [{preset: vllm}]`, 5000, 0, main, vllm)
 }
