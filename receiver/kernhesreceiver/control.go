@@ -47,7 +47,7 @@ type route struct {
 func newControl(log *zap.Logger, demand func(context.Context, sample.Ask) (sample.Got, error)) *control {
 	c := &control{log: log, mux: http.NewServeMux()}
 	c.handle("GET /{$}", "lists what there is", c.list)
-	c.handle("POST /trace", "writes the next `steps` (1) as traces, or those from `seq` on; of all ranks, or of `rank`; answers once they were seen, or after `wait` (10s)",
+	c.handle("POST /trace", "writes the next `steps` (1) as traces, or those from `seq` on; of all ranks, or of `rank`; answers once all live ranks have closed them, or after `wait` (10s)",
 		func(w http.ResponseWriter, r *http.Request) { serveTrace(w, r, demand) })
 	return c
 }
@@ -107,15 +107,17 @@ func (c *control) list(w http.ResponseWriter, _ *http.Request) {
 // A tracesAnswer is what POST /trace answers.
 type tracesAnswer struct {
 	Traces     []traceAnswer `json:"traces"`
-	Complete   bool          `json:"complete"`    // all that was asked for was begun
-	TurnedAway int           `json:"turned_away"` // steps over the budget of spans
+	Complete   bool          `json:"complete"`         // all that was asked for is there, of all live ranks
+	Reason     string        `json:"reason,omitempty"` // why not
+	TurnedAway int           `json:"turned_away"`      // steps over the budget of spans
 }
 
-// A traceAnswer is one trace; ranks whose steps close later are missing here, but are written.
+// A traceAnswer is one trace. Steps of missing ranks that close later are written.
 type traceAnswer struct {
 	TraceID string  `json:"trace_id"`
 	Seq     uint64  `json:"seq"`
 	Ranks   []int64 `json:"ranks"`
+	Missing []int64 `json:"missing_ranks,omitempty"` // live ranks of the run whose step did not close meanwhile
 }
 
 func serveTrace(w http.ResponseWriter, r *http.Request, demand func(context.Context, sample.Ask) (sample.Got, error)) {
@@ -132,17 +134,21 @@ func serveTrace(w http.ResponseWriter, r *http.Request, demand func(context.Cont
 	defer cancel()
 	got, err := demand(ctx, ask)
 	switch {
+	case errors.Is(err, errNoEngine):
+		refuse(w, http.StatusServiceUnavailable, err)
 	case errors.Is(err, sample.ErrBusy):
 		refuse(w, http.StatusTooManyRequests, err)
 	case err != nil:
 		refuse(w, http.StatusInternalServerError, err)
 	default:
-		answer(w, http.StatusOK, tracesOf(got, ask.Steps))
+		a := tracesOf(got)
+		a.Complete, a.Reason = a.judge(ask, wait)
+		answer(w, http.StatusOK, a)
 	}
 }
 
 // tracesOf gathers what was taken by trace.
-func tracesOf(got sample.Got, steps int) tracesAnswer {
+func tracesOf(got sample.Got) tracesAnswer {
 	a := tracesAnswer{Traces: []traceAnswer{}, TurnedAway: got.Away}
 	for _, taken := range got.Taken {
 		id := hex.EncodeToString(taken.Trace[:])
@@ -155,8 +161,29 @@ func tracesOf(got sample.Got, steps int) tracesAnswer {
 			t.Ranks = append(t.Ranks, taken.Rank)
 		}
 	}
-	a.Complete = len(a.Traces) >= steps
+	for _, missing := range got.Missing {
+		id := hex.EncodeToString(missing.Trace[:])
+		if i := slices.IndexFunc(a.Traces, func(t traceAnswer) bool { return t.TraceID == id }); i >= 0 {
+			a.Traces[i].Missing = append(a.Traces[i].Missing, missing.Rank)
+		}
+	}
 	return a
+}
+
+// judge says whether an answer has all that was asked for, or why not.
+func (a *tracesAnswer) judge(ask sample.Ask, wait time.Duration) (complete bool, reason string) {
+	missing := slices.ContainsFunc(a.Traces, func(t traceAnswer) bool { return len(t.Missing) > 0 })
+	switch {
+	case len(a.Traces) >= ask.Steps && !missing:
+		return true, ""
+	case a.TurnedAway > 0:
+		return false, fmt.Sprintf("%d steps were over the budget of spans (traces::spans_per_second)", a.TurnedAway)
+	case len(a.Traces) >= ask.Steps:
+		return false, fmt.Sprintf("missing_ranks closed no step of their traces within %v", wait)
+	case ask.Seq != nil || ask.Rank != nil:
+		return false, fmt.Sprintf("%d of %d steps of this seq and rank closed within %v", len(a.Traces), ask.Steps, wait)
+	}
+	return false, fmt.Sprintf("%d of %d steps closed within %v: GET /status says whether engines have steps", len(a.Traces), ask.Steps, wait)
 }
 
 // parseAsk reads the parameters of POST /trace. Its errors name the parameter.
@@ -194,6 +221,9 @@ func parseAsk(q url.Values) (ask sample.Ask, wait time.Duration, err error) {
 	}
 	return ask, wait, nil
 }
+
+// errNoEngine says that there is nothing to trace.
+var errNoEngine = errors.New("no engine is connected, so there are no steps to trace")
 
 // refuse answers an error.
 func refuse(w http.ResponseWriter, status int, err error) {

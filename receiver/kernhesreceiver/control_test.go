@@ -65,7 +65,7 @@ func TestControlTrace(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, map[string]any{
 		"traces":   []any{map[string]any{"trace_id": "00000000000000000000000000000007", "seq": 5.0, "ranks": []any{0.0, 1.0}}},
-		"complete": false, "turned_away": 3.0,
+		"complete": false, "turned_away": 3.0, "reason": "3 steps were over the budget of spans (traces::spans_per_second)",
 	}, body)
 	require.NotNil(t, asked.Seq)
 	require.NotNil(t, asked.Rank)
@@ -75,7 +75,22 @@ func TestControlTrace(t *testing.T) {
 	status, body = ask(t, c, "POST", "/trace")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, true, body["complete"])
+	assert.NotContains(t, body, "reason")
 	assert.Equal(t, sample.Ask{Steps: 1}, asked)
+
+	got.Away, got.Missing = 0, []sample.Taken{{Trace: [16]byte{15: 7}, Seq: 5, Rank: 2}}
+	_, body = ask(t, c, "POST", "/trace?wait=3s")
+	assert.Equal(t, map[string]any{
+		"traces":   []any{map[string]any{"trace_id": "00000000000000000000000000000007", "seq": 5.0, "ranks": []any{0.0, 1.0}, "missing_ranks": []any{2.0}}},
+		"complete": false, "turned_away": 0.0, "reason": "missing_ranks closed no step of their traces within 3s",
+	}, body)
+	got = sample.Got{}
+	_, body = ask(t, c, "POST", "/trace")
+	assert.Equal(t, "0 of 1 steps closed within 10s: GET /status says whether engines have steps", body["reason"])
+	fault = errNoEngine
+	status, body = ask(t, c, "POST", "/trace")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Equal(t, errNoEngine.Error(), body["error"])
 
 	for _, query := range []string{"steps=0", "steps=1001", "steps=x", "seq=-1", "seq=9223372036854775808", "rank=x", "wait=2m", "steps=1&steps=2", "step=1"} {
 		status, body = ask(t, c, "POST", "/trace?"+query)

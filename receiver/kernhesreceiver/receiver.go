@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -191,7 +192,12 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 	}
 	var demand func(context.Context, sample.Ask) (sample.Got, error)
 	if r.tracer != nil {
-		demand = r.tracer.demand
+		demand = func(ctx context.Context, ask sample.Ask) (sample.Got, error) {
+			if !r.anyConnected() {
+				return sample.Got{}, errNoEngine
+			}
+			return r.tracer.demand(ctx, ask)
+		}
 	}
 	c := newControl(r.set.Logger, demand)
 	c.handle("GET /status", "says how the sessions stand: as a page, or as JSON by Accept or ?format=json",
@@ -204,6 +210,15 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 		return
 	}
 	r.control = c
+}
+
+// anyConnected reports whether an engine is.
+func (r *kernhesReceiver) anyConnected() bool {
+	return slices.ContainsFunc(r.table.all(), func(s *session) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.conn != nil
+	})
 }
 
 func (r *kernhesReceiver) closeDump() error {

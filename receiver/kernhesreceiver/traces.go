@@ -150,6 +150,9 @@ func (t *tracer) count() {
 	t.told = c
 }
 
+// traceLook is how often a request for traces looks whether a rank that it waits for has ended.
+const traceLook = 200 * time.Millisecond
+
 // errNoTraces says that the receiver has no traces pipeline.
 var errNoTraces = errors.New("the receiver is in no traces pipeline")
 
@@ -162,12 +165,19 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 	for _, p := range picks {
 		t.put(p)
 	}
-	select {
-	case <-request.Done:
-	case <-ctx.Done():
-	case <-t.stop:
+	look := time.NewTicker(traceLook)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C: // a rank that has ended is waited for no more
+			t.sampler.Settle(request, time.Now())
+			continue
+		case <-request.Done:
+		case <-ctx.Done():
+		case <-t.stop:
+		}
+		return t.sampler.End(request, time.Now()), nil
 	}
-	return t.sampler.End(request), nil
 }
 
 // traced is a final step as the traces have it.

@@ -270,7 +270,7 @@ func TestDemandGetsTheNextStep(t *testing.T) {
 	<-request.Done
 	roots, _ := whole(t, spansOf(t, b.sink.AllTraces()))
 	require.Len(t, roots, 2)
-	got := b.sampler.End(request)
+	got := b.sampler.End(request, time.Now())
 	ids := []string{pcommon.TraceID(got.Taken[0].Trace).String(), pcommon.TraceID(got.Taken[1].Trace).String()}
 	for _, root := range roots {
 		assert.Contains(t, ids, root.TraceID().String())
@@ -317,7 +317,7 @@ func (b *tracingBench) kept(t *testing.T) func(func(trace.Step) bool) {
 		first := uint64(0)
 		request, picks, err := b.sampler.Ask(sample.Ask{Steps: sample.MaxSteps, Seq: &first}, time.Now(), nil)
 		require.NoError(t, err)
-		b.sampler.End(request)
+		b.sampler.End(request, time.Now())
 		for _, p := range picks {
 			if !yield(p.Item) {
 				return

@@ -86,12 +86,13 @@ type Sampler[T any] struct {
 	verdicts map[[16]byte]verdict
 	order    [][16]byte // of verdicts, oldest first
 	demands  []*Request
+	ranks    map[rankKey]rankSeen // the last step of each
 }
 
 // New returns a Sampler.
 func New[T any](cfg Config) *Sampler[T] {
 	return &Sampler[T]{
-		cfg: cfg, budget: newBudget(cfg.Spans), medians: medians{}, verdicts: map[[16]byte]verdict{},
+		cfg: cfg, budget: newBudget(cfg.Spans), medians: medians{}, verdicts: map[[16]byte]verdict{}, ranks: map[rankKey]rankSeen{},
 		kept: kept[T]{limit: cfg.KeepBytes},
 	}
 }
@@ -107,6 +108,15 @@ func (s *Sampler[T]) Counts() Counts {
 func (s *Sampler[T]) Offer(c Candidate[T], now time.Time, picks []Pick[T]) []Pick[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.saw(&c, now)
+	picks = s.offer(c, now, picks)
+	for _, r := range s.demands {
+		s.settle(r, now)
+	}
+	return picks
+}
+
+func (s *Sampler[T]) offer(c Candidate[T], now time.Time, picks []Pick[T]) []Pick[T] {
 	s.expire(now)
 	slow := s.cfg.Slow > 0 && c.Wall > 0 && s.medians.slow(c.Series, c.Wall, s.cfg.Slow)
 	asking := s.asking(&c)
@@ -146,7 +156,7 @@ func (s *Sampler[T]) pick(c *Candidate[T], v verdict, known bool, asking []*Requ
 	all := len(asking) == 0 // ranks are wanted
 	for _, r := range asking {
 		if wants(r, c) {
-			r.take(Taken{c.Trace, c.Seq, c.Rank})
+			r.take(Taken{c.Trace, c.Seq, c.Rank}, c.Run)
 		}
 		all = all || r.ask.Rank == nil
 	}

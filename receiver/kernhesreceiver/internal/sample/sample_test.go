@@ -226,10 +226,11 @@ func TestDemand(t *testing.T) {
 	assert.Empty(t, picks)
 	assert.Equal(t, []string{"a0 demand"}, b.offer(candidate("a0", 1, 0, 1)))
 	assert.Equal(t, []string{"b1 demand"}, b.offer(candidate("b1", 2, 1, 1)))
-	<-r.Done
+	assert.False(t, closed(r), "rank 0 may still have step 2")
 	assert.Empty(t, b.offer(candidate("c0", 3, 0, 1)))
-	got := b.End(r)
-	assert.Equal(t, Got{Taken: []Taken{{id(1), 1, 0}, {id(2), 2, 1}}}, got)
+	require.True(t, closed(r), "it has not")
+	got := b.End(r, b.now)
+	assert.Equal(t, Got{Taken: []Taken{{id(1), 1, 0}, {id(2), 2, 1}}, Missing: []Taken{{id(1), 1, 1}, {id(2), 2, 0}}}, got)
 	assert.Equal(t, []string{"a1 demand"}, b.offer(candidate("a1", 1, 1, 1)), "another rank's step comes after the end")
 	assert.Empty(t, b.offer(candidate("d0", 4, 0, 1)))
 }
@@ -245,16 +246,17 @@ func TestDemandOfSeqAndRank(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, picks, 4, "seqs 3 and 4 of both ranks are kept")
 	assert.Equal(t, []string{"5 demand"}, b.offer(candidate("5", 5, 0, 1)))
-	<-r.Done
-	assert.Len(t, b.End(r).Taken, 5)
+	assert.False(t, closed(r))
 	assert.Len(t, b.offer(candidate("5", 5, 1, 1)), 1)
+	require.True(t, closed(r))
+	assert.Len(t, b.End(r, b.now).Taken, 6)
 	assert.Empty(t, b.offer(candidate("6", 6, 0, 1)))
 
 	r, picks, err = b.Ask(Ask{Steps: 1, Seq: ptr(uint64(2)), Rank: ptr(int64(1))}, b.now, nil)
 	require.NoError(t, err)
 	require.Len(t, picks, 1)
-	<-r.Done
-	assert.Equal(t, []Taken{{id(2), 2, 1}}, b.End(r).Taken)
+	require.True(t, closed(r))
+	assert.Equal(t, []Taken{{id(2), 2, 1}}, b.End(r, b.now).Taken)
 	assert.Empty(t, b.offer(candidate("2", 2, 0, 1)), "of another rank nothing was asked")
 }
 
@@ -265,7 +267,7 @@ func TestDemandIsUnderTheBudget(t *testing.T) {
 	for seq := range uint64(50) {
 		b.offer(candidate("step", seq, 0, 1))
 	}
-	got := b.End(r)
+	got := b.End(r, b.now)
 	assert.Len(t, got.Taken, 1)
 	assert.Equal(t, 49, got.Away)
 	assert.EqualValues(t, 49, b.Counts().Away)
