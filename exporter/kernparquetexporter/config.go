@@ -9,8 +9,10 @@ import (
 	"go.opentelemetry.io/collector/config/confighttp"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/config/configretry"
+	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
+	"github.com/kernhes/kernhes/internal/durations"
 	"github.com/kernhes/kernhes/internal/parquet"
 )
 
@@ -80,6 +82,14 @@ func createDefaultConfig() component.Config {
 		Queue:        configoptional.Some(queue),
 		Retry:        retry,
 	}
+}
+
+// Unmarshal reads the configuration.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	if err := durations.Check(conf, c); err != nil {
+		return err
+	}
+	return conf.Unmarshal(c)
 }
 
 // Validate names every fault by its YAML key.

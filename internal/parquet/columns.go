@@ -176,26 +176,13 @@ var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return session(id) }},
 	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in: that of its graph launch, or else of the launches both before and after it by correlation_id"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
 	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Occurrence) }},
-	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(kindOf(c)) }},
+	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(chunk.CopyName(c.Memset, uint8(c.Kind))) }},
 	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},
 	{Column{"start_ns", Int64, Delta, "", "start, unix ns"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Start) }},
 	{Column{"dur_ns", Int64, Repeats, "", "duration, ns"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Dur) }},
 	{Column{"stream", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Stream) }},
 	{Column{"graph_node_id", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Node) }},
 	{Column{"correlation_id", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Correlation) }},
-}
-
-// copyKinds are CUpti_ActivityMemcpyKind.
-var copyKinds = [...]string{"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP"}
-
-func kindOf(c *chunk.Copy) string {
-	switch {
-	case c.Memset:
-		return "memset"
-	case int(c.Kind) < len(copyKinds):
-		return copyKinds[c.Kind]
-	}
-	return copyKinds[0]
 }
 
 // Columns are the columns of a table.

@@ -155,7 +155,7 @@ func TestRecordingsAreInTheTables(t *testing.T) {
 					require.EqualValues(t, one.Bytes, copies["bytes"][i])
 					require.EqualValues(t, one.Start, copies["start_ns"][i])
 					require.EqualValues(t, one.Dur, copies["dur_ns"][i])
-					require.Equal(t, kindOf(&one), copies["kind"][i])
+					require.Equal(t, chunk.CopyName(one.Memset, one.Kind), copies["kind"][i])
 					require.Nil(t, copies["seq"][i])
 				}
 			})

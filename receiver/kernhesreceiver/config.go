@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/config/configtls"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/kernhes/kernhes/internal/durations"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
@@ -223,6 +224,9 @@ func createDefaultConfig() component.Config {
 
 // Unmarshal reads the configuration and splits an endpoint of the form transport://address.
 func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	if err := durations.Check(conf, c); err != nil {
+		return err
+	}
 	if err := conf.Unmarshal(c); err != nil {
 		return err
 	}
@@ -248,7 +252,9 @@ func (c *Config) Validate() error {
 	switch c.Transport {
 	case confignet.TransportTypeUnix:
 		// Linux: sun_path holds 108 bytes with the final zero; a longer path fails in bind with a bare "invalid argument".
-		if !strings.Contains(c.Endpoint, "/") {
+		if scheme, _, ok := strings.Cut(c.Endpoint, ":"); ok && !strings.Contains(scheme, "/") {
+			fault("endpoint: %q: want unix:///path, or tcp://host:port", c.Endpoint) // else it were a folder of that name
+		} else if !strings.Contains(c.Endpoint, "/") {
 			fault("endpoint: unix socket %q is no path with a folder (for TCP: tcp://host:port)", c.Endpoint)
 		} else if len(c.Endpoint) > 107 {
 			fault("endpoint: unix socket path of %d bytes, at most 107", len(c.Endpoint))

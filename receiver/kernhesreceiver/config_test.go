@@ -94,3 +94,30 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	cfg.Transport, cfg.Endpoint = confignet.TransportTypeUnix, "/"+strings.Repeat("x", 107)
 	assert.ErrorContains(t, cfg.Validate(), "endpoint: unix socket path of 108 bytes")
 }
+
+func TestWhatIsRefusedWithTheRightForm(t *testing.T) {
+	check := func(want string, settings map[string]any) {
+		t.Helper()
+		cfg := createDefaultConfig().(*Config)
+		err := confmap.NewFromStringMap(settings).Unmarshal(cfg)
+		if err == nil {
+			err = confmap.Validate(component.Config(cfg))
+		}
+		if want == "" {
+			require.NoError(t, err)
+			return
+		}
+		require.ErrorContains(t, err, want)
+	}
+	check("collection_interval: 10: a duration needs a unit, as 10s or 10ms", map[string]any{"collection_interval": 10})
+	check("traces::keep: 2: a duration needs a unit, as 2s or 2ms", map[string]any{"traces": map[string]any{"keep": 2}})
+	check("", map[string]any{"traces": map[string]any{"keep": "2s"}})
+	check(`endpoint: "unix:/tmp/x.sock": want unix:///path, or tcp://host:port`, map[string]any{"endpoint": "unix:/tmp/x.sock"})
+	check(`endpoint: "tcp:host/4": want unix:///path, or tcp://host:port`, map[string]any{"endpoint": "tcp:host/4"})
+	check("", map[string]any{"endpoint": "unix:///tmp/with:colon/x.sock"})
+	check("", map[string]any{"endpoint": "/tmp/x.sock"})
+	check(`preset "vlm": want one of kernhes, sglang, tensorrt-llm, vllm`, map[string]any{"patterns": []any{map[string]any{"preset": "vlm"}}})
+	check("a preset goes alone", map[string]any{"patterns": []any{map[string]any{"preset": "vllm", "program": "x"}}})
+	check("is empty: want an expression, or one of the presets", map[string]any{"patterns": []any{map[string]any{"domain": "x"}}})
+	check("", map[string]any{"patterns": []any{map[string]any{"preset": "vllm"}, map[string]any{"preset": "sglang"}, map[string]any{"match": "^x$", "program": "x"}}})
+}

@@ -92,7 +92,7 @@ func full() *rankReport {
 		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, cuptiNS: 17,
 		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
 		invalid: map[string]uint64{"zero_timestamp": 3},
-		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "copy kind 1": 23},
+		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "HtoD": 23},
 		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, stepRanges: 12, complete: 10,
 		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
 		coverage: coverage.Report{Totals: coverage.Totals{
@@ -185,7 +185,7 @@ func TestMetricValues(t *testing.T) {
 	check("kern_in_step_seconds_total", "", 103e-9)
 	check("kern_labelled_seconds_total", "", 101e-9)
 	check("kern_comm_unseen", "", int64(1))
-	check("kern_copies_total", "copy kind 1", int64(23))
+	check("kern_copies_total", "HtoD", int64(23))
 	check("kern_shim_cpu_seconds_total", "", 1000e-9)
 	check("kern_trace_cost_seconds_total", "shim", 2035e-9) // callbacks and ranges
 	check("kern_trace_cost_seconds_total", "cupti", 17e-9)

@@ -2,9 +2,8 @@ package kernhesreceiver
 
 import (
 	"slices"
-	"strconv"
-
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
@@ -421,7 +420,7 @@ func (p *process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Cloc
 func (p *process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	d := p.device(c.Device())
 	p.recorded()
-	d.copies[copyName(c)]++
+	d.copies[chunk.CopyName(c.Kind() == wire.CopyMemset, c.CopyKind())]++
 	p.note(frame, loose{Copies: 1})
 	if len(d.copying.Spans) >= outsideRun {
 		d.copying = &cupti.Columns{}
@@ -431,12 +430,4 @@ func (p *process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 		d.badCopies[invalidReasons[why]]++
 	}
 	d.account.Add(0, d.copying, from)
-}
-
-// copyName is what a copy is counted as.
-func copyName(c *wire.Copy) string {
-	if c.Kind() == wire.CopyMemset {
-		return "memset"
-	}
-	return "copy kind " + strconv.Itoa(int(c.CopyKind()))
 }

@@ -183,7 +183,7 @@ func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
 	known := s.p.reports()[1]
 	require.EqualValues(t, 2, known.became.InSteps)
 	require.EqualValues(t, 1, known.complete)
-	require.Equal(t, map[string]uint64{"copy kind 0": 1}, known.copies)
+	require.Equal(t, map[string]uint64{"unknown": 1}, known.copies)
 	require.Len(t, logs.FilterMessageSnippet("reached a limit").All(), 1)
 	s.bye()
 	r = s.report()

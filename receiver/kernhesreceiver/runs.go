@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/chunk"
 )
 
 // A liveSession is a session that has not ended, as it stands at one time.
@@ -53,16 +55,13 @@ func ranks(sessions []liveSession) iter.Seq[*rankReport] {
 // may well warm up each GPU alone.
 const quietSteps = 10
 
-// copyPeers is a copy from one GPU to another, as copies are counted.
-const copyPeers = "copy kind 10" // CUPTI_ACTIVITY_MEMCPY_KIND_PTOP
-
 // quietRuns are the runs of which several ranks have steps, and no rank was ever seen to communicate: their kernels may have
 // names that no rule knows.
 func quietRuns(sessions []liveSession) map[string]bool {
 	stepping, talking := map[string]map[int64]bool{}, map[string]bool{}
 	for r := range ranks(sessions) {
 		run := r.info["run"]
-		talking[run] = talking[run] || r.comm > 0 || r.copies[copyPeers] > 0
+		talking[run] = talking[run] || r.comm > 0 || r.copies[chunk.CopyPeers] > 0
 		if r.complete < quietSteps {
 			continue
 		}

@@ -1,6 +1,7 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/internal/chunk"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,7 +29,7 @@ func TestQuietRuns(t *testing.T) {
 	check("one rank each of two runs", false, rankOfRun("r", 0, 99, 0), rankOfRun("s", 1, 99, 0))
 	check("another run communicates", true, rankOfRun("r", 0, 99, 0), rankOfRun("r", 1, 99, 0), rankOfRun("s", 0, 99, 5))
 	copies := rankOfRun("r", 1, 99, 0)
-	copies.reports[0].copies = map[string]uint64{copyPeers: 1}
+	copies.reports[0].copies = map[string]uint64{chunk.CopyPeers: 1}
 	check("they copy to each other", false, rankOfRun("r", 0, 99, 0), copies)
 }
 
