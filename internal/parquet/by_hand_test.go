@@ -85,6 +85,6 @@ func TestEveryColumnByHand(t *testing.T) {
 func TestKindsOfCopiesByHand(t *testing.T) {
 	for kind, want := range map[uint8]string{0: "unknown", 1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
 		9: "HtoH", 10: "PtoP", 11: "unknown", 255: "unknown"} {
-		assert.Equal(t, want, kindOf(&chunk.Copy{Kind: kind}), "%d", kind)
+		assert.Equal(t, want, chunk.CopyName(false, kind), "%d", kind)
 	}
 }
