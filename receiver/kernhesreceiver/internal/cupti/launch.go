@@ -219,7 +219,6 @@ func (j *Joiner) forget() {
 	if l.queued {
 		return // the queue of open launches lets go of it in its turn
 	}
-	clear(l.seen)
 	l.seen = l.seen[:0]
 	clear(l.lanes)
 	l.lanes = l.lanes[:0]
