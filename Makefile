@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: mutation mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,12 @@ lint: setup ## vet, format, staticcheck
 	$(CHECK) ./...
 
 # The score, and the faults that are right to survive: docs/testing.md.
+# A minute or two for each package on two idle cores. PACKAGES=receiver/kernhesreceiver/internal/device runs that one alone.
+GREMLINS := go run github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+MUTATED  := $(addprefix receiver/kernhesreceiver/internal/,cupti step span device ranges coverage classify) internal/wire internal/chunk
+mutation: setup ## change the receiver's rooms, wire and chunk at one place at a time, and list what their own tests do not notice
+	@for p in $(or $(PACKAGES),$(MUTATED)); do $(GREMLINS) unleash --timeout-coefficient 20 ./$$p; done
+
 mutation-c: setup ## draw N faults (30) by SEED (1) in the shim's C, one at a time, and list those that no C test notices
 	@scripts/mutate-c -n $(or $(N),30) -s $(or $(SEED),1)
 

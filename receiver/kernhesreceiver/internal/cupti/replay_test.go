@@ -235,6 +235,14 @@ func TestWhatShowsTheEndOfAReplay(t *testing.T) {
 	}
 }
 
+// TestAReplayDoesNotShowItsOwnEnd, even if its only kernel so far took no time.
+func TestAReplayDoesNotShowItsOwnEnd(t *testing.T) {
+	b := newBench(t, DefaultLimits)
+	b.graphLaunch(10, 0)
+	b.took(kernel(10, exec, 100, 100))
+	require.Empty(t, b.flushed(ms, long))
+}
+
 // TestWorkThatEndsWithEachFlushShowsTheEndWithTheNext: on a busy stream the latest kernel is always later than the flush began.
 func TestWorkThatEndsWithEachFlushShowsTheEndWithTheNext(t *testing.T) {
 	b := unseen(t)
