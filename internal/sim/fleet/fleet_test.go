@@ -157,3 +157,60 @@ func TestSeed(t *testing.T) {
 		}
 	}
 }
+
+// One kernel is slower after a deploy, on all ranks: nobody waits.
+func TestASlowKernel(t *testing.T) {
+	steps, m := run(two(t, "slow_kernel:match=attention,amount=100"), small(3200, 6400), small(3200, 6400))
+	check(t, "rank 0", durations(steps[0]), []int64{6400, 6400, 1600})
+	check(t, "rank 1", durations(steps[1]), []int64{6400, 6400, 1600})
+	check(t, "wait", m.Wait(0)+m.Wait(1), int64(0))
+}
+
+// A host that launches 1 ms late, and one that stalls 2 ms once, each let the other rank wait that long.
+func TestLateLaunches(t *testing.T) {
+	for name, ns := range map[string]int64{"host_gaps": 1_000_000, "stall": 2_000_000} {
+		f := two(t, name+":rank=1,amount="+map[string]string{"host_gaps": "1", "stall": "2"}[name])
+		_, m := run(f, small(3200, 6400), small(3200, 6400))
+		check(t, name+": wait", m.Wait(0), ns)
+		check(t, name+": why", m.Why, name)
+		check(t, name+": by", m.Last, 1)
+		_, m = run(f, small(3200, 6400), small(3200, 6400))
+		if want := map[string]int64{"host_gaps": ns}[name]; m.Wait(0) != want {
+			t.Errorf("%s: the second time %d ns, want %d", name, m.Wait(0), want)
+		}
+	}
+}
+
+// Experts move once: both ranks copy for 1 ms before their kernels, and other loads hold from then on.
+func TestARearrangement(t *testing.T) {
+	loads := func(faults ...string) (before, after []int64, copies int) {
+		f := two(t, faults...)
+		f.Skew = 0.2
+		_, m := run(f, small(3200, 64000), small(3200, 64000))
+		steps, n := run(f, small(3200, 64000), small(3200, 64000))
+		return m.Work, n.Work, len(steps[0].Peer) + len(steps[1].Peer)
+	}
+	before, after, copies := loads()
+	if !slices.Equal(before, after) || copies != 0 || before[0] == before[1] {
+		t.Errorf("without: %v, then %v, %d copies", before, after, copies)
+	}
+	moved, after, copies := loads("rearrangement:at=10us,amount=1")
+	if !slices.Equal(before, moved) || slices.Equal(moved, after) || copies != 2 {
+		t.Errorf("with: %v, then %v, %d copies", moved, after, copies)
+	}
+}
+
+// Who comes last for no fault does so since it runs another program, or another batch.
+func TestWhy(t *testing.T) {
+	other := small(6400, 6400)
+	other.Name = "prefill"
+	_, m := run(two(t), small(3200, 6400), other)
+	check(t, "another program", m.Why, "program")
+	f := two(t)
+	_, meetings := f.Run(1, []Job{{Rank: 0, Program: small(3200, 6400)}, {Rank: 1, Program: small(6400, 6400), Batch: program.Batch{KV: 9}}})
+	check(t, "another context", meetings[0].Why, "context")
+	_, meetings = f.Run(2, []Job{{Rank: 0, Program: small(3200, 6400)}, {Rank: 1, Program: small(6400, 6400), Batch: program.Batch{Tokens: 2}}})
+	check(t, "another batch", meetings[0].Why, "batch")
+	_, meetings = f.Run(3, []Job{{Rank: 0, Program: small(3200, 6400)}, {Rank: 1, Program: small(6400, 6400)}})
+	check(t, "nothing else", meetings[0].Why, "jitter")
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/sim/fault"
+)
+
+func TestSimHelpNamesEachFault(t *testing.T) {
+	help := simHelp()
+	for _, k := range fault.Kinds {
+		assert.Contains(t, help, "  "+k.Name+" ")
+	}
+	assert.True(t, errors.Is(run([]string{"sim", "--help"}, io.Discard), flag.ErrHelp))
+}
+
+func TestSimFails(t *testing.T) {
+	check := func(want string, args ...string) {
+		t.Helper()
+		assert.ErrorContains(t, run(append([]string{"sim"}, args...), io.Discard), want)
+	}
+	check(`layout "x", want dp4ep4, tp2dp4, pp2tp4, or dpN`, "--layout", "x")
+	check(`there is no "x"`, "--fault", "x")
+	check("fault hang: rank 9 of 4", "--fault", "hang:rank=9")
+	check("want a rate or bursts", "--rate", "0", "--burst", "0")
+	check("want less than every", "--window", "6s")
+	check(`unexpected "x"`, "x")
+	check("no such file", "--truth", filepath.Join(t.TempDir(), "none", "truth"))
+}
+
+// docs/sim.md names each field of the truth.
+func TestSimDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/sim.md")
+	require.NoError(t, err)
+	source, err := os.ReadFile("../../internal/sim/truth/truth.go")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(source)) {
+		if _, tag, ok := strings.Cut(line, "`json:\""); ok {
+			name, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(tag), "`"), "\"")
+			name, _, _ = strings.Cut(name, ",")
+			assert.Contains(t, string(text), "`"+name+"`")
+		}
+	}
+}
