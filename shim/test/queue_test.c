@@ -164,6 +164,12 @@ static void add_launch(struct queue *q, uint32_t correlation) {
 
 static void launches(void) {
   struct queue q = {.bound = 1 << 20, .losses = &losses};
+  kw_pop pop = {.head = {.kind = KW_POP, .length = sizeof pop, .thread = 1}};
+  queue_add(&q, KW_EVENTS, &pop, sizeof pop, (struct stake){0});
+  send(&q, 1);
+  CHECK(queue_acknowledge(&q, 1) && !q.base.launched); // there is none in it
+  queue_free(&q);
+  q = (struct queue){.bound = 1 << 20, .losses = &losses};
   add_launch(&q, 10);
   add_launch(&q, 20);
   add_launch(&q, 30);

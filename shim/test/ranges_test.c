@@ -212,6 +212,21 @@ static void many_threads(void) {
   CHECK_EQUAL(base.dropped, 64);
 }
 
+// Ranges of the process, too: 1,024 are kept, and one that ends makes room.
+static void many_started(void) {
+  begin();
+  for (uint64_t i = 1; i <= 1026; i++) {
+    kw_start e = {.head = {.kind = KW_START, .length = sizeof e, .thread = 1, .time = i}, .range = i};
+    fold(&e, sizeof e);
+  }
+  CHECK_EQUAL(base.ranges.starts, 1024);
+  CHECK_EQUAL(base.dropped, 2);
+  kw_end end = {.head = {.kind = KW_END, .length = sizeof end}, .range = 5};
+  fold(&end, sizeof end);
+  CHECK_EQUAL(base.ranges.starts, 1023);
+  CHECK_EQUAL(base.ranges.started[4].range, 6);
+}
+
 int main(void) {
   seventy(known);
   seventy(unknown);
@@ -219,6 +234,7 @@ int main(void) {
   a_thousand(unknown);
   told_depth();
   many_threads();
+  many_started();
   base_free(&base);
   return 0;
 }
