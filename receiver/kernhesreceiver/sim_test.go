@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,11 +16,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/sim"
 	"github.com/kernhes/kernhes/internal/sim/fault"
 	"github.com/kernhes/kernhes/internal/sim/program"
 	"github.com/kernhes/kernhes/internal/sim/truth"
+	"github.com/kernhes/kernhes/internal/wire"
 )
 
 // A told is what a simulation told, and the truth about it.
@@ -199,6 +204,59 @@ func TestSimulatedPayloads(t *testing.T) {
 		groups[fmt.Sprint(p.nccl.World().CommID)] = true
 	}
 	require.Len(t, groups, 1, "one world")
+
+	// Ranks 2 and 3 reduce with each other, 4 with 5: 43 times a step, of 14,336 bytes a token.
+	calls := func(rank int) (comm string) {
+		cfg := createDefaultConfig().(*Config)
+		p := newEngines(zap.NewNop(), cfg, true, nil, &said{})(parsed(t, got.frames[rank][0])).(*process)
+		reader := wire.NewReader(bytes.NewReader(bytes.Join(got.frames[rank][1:], nil)))
+		for {
+			f, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			require.NoError(t, p.frame(f))
+		}
+		p.end(false)
+		steps := 0
+		for _, parcel := range p.takeParcels() {
+			records := parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
+			for i := range records.Len() {
+				body, err := chunk.Body(records.At(i))
+				require.NoError(t, err)
+				c, err := chunk.Unpack(body)
+				require.NoError(t, err)
+				for _, s := range c.Steps {
+					steps++
+					reduced := 0
+					for _, at := range s.Shape.Positions {
+						if strings.Contains(at.Name, "AllReduce") {
+							reduced++
+							require.Positive(t, at.Bytes)
+							require.Zero(t, at.Bytes%14336)
+							require.True(t, comm == "" || comm == at.Group, "%s is not %s", at.Group, comm)
+							comm = at.Group
+						}
+					}
+					require.Equal(t, program.Layers, reduced)
+				}
+			}
+		}
+		require.Equal(t, len(got.steps[rank]), steps)
+		require.Regexp(t, "^nccl:[0-9a-f]{16}$", comm)
+		return comm
+	}
+	require.Equal(t, calls(2), calls(3))
+	require.NotEqual(t, calls(3), calls(4))
+}
+
+// parsed is a HELLO frame, read.
+func parsed(t *testing.T, frame []byte) wire.Hello {
+	t.Helper()
+	h, err := wire.ParseHello(frame[wire.HeaderSize:])
+	require.NoError(t, err)
+	return h
 }
 
 // A wait is what the durations of one meeting say: each rank's less the shortest, also across clocks that differ.

@@ -120,7 +120,7 @@ func (l *Link) Down(down bool) {
 	l.changed.Broadcast()
 }
 
-// Hurry has Emit wait for nobody from now on, with Lock held.
+// Hurry has Emit wait for nobody from now on, and Wait not for long, with Lock held.
 func (l *Link) Hurry() {
 	l.hurried = true
 	l.changed.Broadcast()
@@ -164,6 +164,8 @@ func (l *Link) Run() error {
 const (
 	shortest = 10 * time.Millisecond
 	longest  = time.Second
+
+	hurry = 5 * time.Second // how long Wait waits then
 )
 
 // dial opens a connection to tcp://host:port, or to a socket's path.
@@ -181,6 +183,9 @@ func dial(ctx context.Context, endpoint string) (net.Conn, error) {
 
 // Wait waits until all frames are acknowledged, with Lock held.
 func (l *Link) Wait(timeout time.Duration) error {
+	if l.hurried {
+		timeout = min(timeout, hurry)
+	}
 	late := false
 	timer := time.AfterFunc(timeout, func() {
 		l.Lock()
