@@ -21,45 +21,44 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write golden files and the README's tables anew")
+var update = flag.Bool("update", false, "write golden files and the generated tables of docs/ anew")
 
-// TestReadmeTables holds the tables of the README to what they are generated from.
-func TestReadmeTables(t *testing.T) {
-	const path = "../../README.md"
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	want := string(text)
-	for name, table := range map[string]string{
-		"receiver settings": configTable(t),
-		"metrics":           metricsTable(t),
-		"shim settings":     shimTable(t),
-		"limits":            limitsTable(t),
+// TestGeneratedTables holds the tables of the documentation to what they are generated from.
+func TestGeneratedTables(t *testing.T) {
+	for _, table := range []struct{ file, name, text string }{
+		{"docs/configuration.md", "receiver settings", configTable(t)},
+		{"docs/configuration.md", "shim settings", shimTable(t)},
+		{"docs/metrics.md", "metrics", metricsTable(t)},
+		{"docs/operations.md", "limits", limitsTable(t)},
 	} {
-		begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
-		before, rest, ok := strings.Cut(want, begin)
-		require.True(t, ok, "README.md has no %q", begin)
+		path := "../../" + table.file
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		begin, end := "<!-- begin "+table.name+" -->\n", "<!-- end "+table.name+" -->"
+		before, rest, ok := strings.Cut(string(text), begin)
+		require.True(t, ok, "%s has no %q", table.file, begin)
 		_, after, ok := strings.Cut(rest, end)
-		require.True(t, ok, "README.md has no %q", end)
-		want = before + begin + table + end + after
+		require.True(t, ok, "%s has no %q", table.file, end)
+		want := before + begin + table.text + end + after
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+			continue
+		}
+		assert.Equal(t, want, string(text), "%s is not what it is generated from: run make golden", table.file)
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-		return
-	}
-	assert.Equal(t, want, string(text), "README.md is not what it is generated from: run make golden")
 }
 
-// TestReadmeManifest holds the README's manifest of a collector of one's own to that of the distribution, which is built.
-func TestReadmeManifest(t *testing.T) {
+// TestInstallManifest holds the manifest of a collector of your own in docs/install.md to that of the distribution, which is built.
+func TestInstallManifest(t *testing.T) {
 	type component struct{ GoMod, Import, Name string }
 	type manifest struct{ Receivers, Exporters, Extensions, Providers []component }
 	read := func(text string) (m manifest) {
 		require.NoError(t, yaml.Unmarshal([]byte(text), &m))
 		return m
 	}
-	readme, err := os.ReadFile("../../README.md")
+	install, err := os.ReadFile("../../docs/install.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(readme), "\n## A collector of your own\n")
+	_, section, ok := strings.Cut(string(install), "\n## A collector of your own\n")
 	require.True(t, ok)
 	_, block, ok := strings.Cut(section, "```yaml\n")
 	require.True(t, ok)
