@@ -16,11 +16,10 @@ const tick = program.Tick
 
 // Times of host and GPU, in ns.
 const (
-	graphGap   = 20 * tick  // between kernels of a graph
-	launchGap  = 44 * tick  // between launches of an eager program
-	latency    = 125 * tick // from a launch to its kernel's start
-	upload     = 3000 * tick
-	inputBytes = 96 << 10
+	graphGap  = 20 * tick  // between kernels of a graph
+	launchGap = 44 * tick  // between launches of an eager program
+	latency   = 125 * tick // from a launch to its kernel's start
+	upload    = 3000 * tick
 )
 
 // A Job is one step of one rank.
