@@ -72,8 +72,8 @@ func (s *Sender) announce(thread, domain uint32, k *schema) {
 	s.full()
 }
 
-// PushPayload sends what came with the range that was pushed last on a thread, if its schema was registered; depth is that of
-// the range, itself counted.
+// PushPayload sends what came with the range that was pushed last on a thread, if its schema was
+// registered; depth is that of the range, itself counted.
 func (s *Sender) PushPayload(thread, domain, depth uint32, schema uint64, data []byte) {
 	s.payload(evPush, thread, domain, depth, schema, data)
 }

@@ -1,6 +1,7 @@
 package sender
 
-// pinned is what later frames rest on, for a collector that has not heard the session from its first frame.
+// pinned is what later frames rest on, for a collector that has not heard the session from its
+// first frame.
 type pinned struct {
 	entries  []entry // in order of their frames
 	launches []mark  // of frames that are not freed
@@ -65,7 +66,8 @@ func (s *Sender) PinNode(node uint64, label string) {
 	s.pin(entry{kind: kindEvents, event: n.events})
 }
 
-// PinPopped has the snapshot give a range whose payload came with its pop: NCCL says so who is in a communicator.
+// PinPopped has the snapshot give a range whose payload came with its pop: NCCL says so who is in a
+// communicator.
 func (s *Sender) PinPopped(domain uint32, text string, schema uint64, data []byte) {
 	n := Sender{Now: s.Now, schemas: s.schemas, seen: map[string]bool{}}
 	n.Push(0, domain, 1, text)

@@ -1,5 +1,6 @@
-// Package sender turns what a shim hears into the frames that it sends: what the tests' fake shim and the simulated fleet share.
-// It writes the layouts of WIRE.md by hand, so that it can disagree with the code under test.
+// Package sender turns what a shim hears into the frames that it sends: what the tests' fake shim
+// and the simulated fleet share. It writes the layouts of WIRE.md by hand, so that it can disagree
+// with the code under test.
 package sender
 
 const (
@@ -27,7 +28,8 @@ type Sender struct {
 	pinned  *pinned // nil: no snapshot is asked for
 }
 
-// New returns a Sender that gives each frame, with its head, to emit. Frames are numbered after Base.
+// New returns a Sender that gives each frame, with its head, to emit. Frames are numbered after
+// Base.
 func New(emit func(number uint64, frame []byte)) *Sender {
 	return &Sender{emit: emit, ids: map[string]uint32{}, seen: map[string]bool{}}
 }
@@ -99,7 +101,8 @@ func (s *Sender) full() {
 	}
 }
 
-// Push sends a text inline when it occurs for the first time, by its id from then on: most steps' texts occur once.
+// Push sends a text inline when it occurs for the first time, by its id from then on: most steps'
+// texts occur once.
 func (s *Sender) Push(thread, domain, depth uint32, text string) {
 	text = text[:min(len(text), maxText)]
 	id := s.ids[text]

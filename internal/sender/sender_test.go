@@ -44,8 +44,8 @@ func said(t *testing.T, frames [][]byte) (lines []string) {
 	return lines
 }
 
-// The snapshot is the state after the last freed frame: names, domains and nodes of frames up to there, with their labels, and the last
-// launch in them.
+// The snapshot is the state after the last freed frame: names, domains and nodes of frames up to
+// there, with their labels, and the last launch in them.
 func TestSnapshot(t *testing.T) {
 	var frames [][]byte
 	s := New(func(_ uint64, f []byte) { frames = append(frames, f) })

@@ -1,4 +1,5 @@
-// Package sim runs a simulated fleet: ranks of an engine that speak the wire as shims do, and the truth about them.
+// Package sim runs a simulated fleet: ranks of an engine that speak the wire as shims do, and the
+// truth about them.
 //
 //	load      requests become batches
 //	program   a batch becomes kernels

@@ -44,7 +44,8 @@ func TestTheSeedDecides(t *testing.T) {
 	}
 }
 
-// A restart is another run, whose seq begins anew; its first step comes after the last of the one before.
+// A restart is another run, whose seq begins anew; its first step comes after the last of the one
+// before.
 func TestARestart(t *testing.T) {
 	restart := mustParse(t, "restart:at=60ms")
 	truth, _, _ := run(t, func(c *Config) { c.Schedule = append(c.Schedule, restart); c.Steps = 6 })
@@ -69,7 +70,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Clocks of GPUs differ by up to 20 µs from the true time, in whole ticks, and drift by at most a tick in 10 ms.
+// Clocks of GPUs differ by up to 20 µs from the true time, in whole ticks, and drift by at most a
+// tick in 10 ms.
 func TestClocks(t *testing.T) {
 	differ := false
 	for rank := range 8 {

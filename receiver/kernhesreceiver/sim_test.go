@@ -141,7 +141,8 @@ func TestSimulatedFleetsGiveTheTruth(t *testing.T) {
 	})
 }
 
-// Faults and changes: whatever happens to the fleet, what the account says of what it was told is the truth.
+// Faults and changes: whatever happens to the fleet, what the account says of what it was told is
+// the truth.
 func TestSimulatedFaultsGiveTheTruth(t *testing.T) {
 	busy := func(c *sim.Config) { c.Load.Rate, c.Load.Prompt, c.Load.Output = 400, 300, 40 }
 	for _, k := range fault.Kinds {
@@ -153,7 +154,8 @@ func TestSimulatedFaultsGiveTheTruth(t *testing.T) {
 	}
 }
 
-// What a rank that hangs leaves behind is an incomplete step on each rank that waits for it, and nothing else.
+// What a rank that hangs leaves behind is an incomplete step on each rank that waits for it, and
+// nothing else.
 func TestASimulatedHang(t *testing.T) {
 	for _, name := range []string{"hang", "skipped_collective"} {
 		got := simulate(t, func(c *sim.Config) { c.Duration = time.Second }, name+":rank=2,at=50ms")
@@ -260,7 +262,8 @@ func parsed(t *testing.T, frame []byte) wire.Hello {
 	return h
 }
 
-// A wait is what the durations of one meeting say: each rank's less the shortest, also across clocks that differ.
+// A wait is what the durations of one meeting say: each rank's less the shortest, also across
+// clocks that differ.
 func TestSimulatedWaitsAreInTheDurations(t *testing.T) {
 	got := simulate(t, func(c *sim.Config) { c.Load.Rate, c.Load.Prompt = 400, 300 }, "slow_clocks:rank=2,amount=30")
 	require.NotEmpty(t, got.waits)

@@ -64,8 +64,8 @@ func (c *collector) simulates(run string, meanwhile func(), args ...string) simu
 	return got
 }
 
-// isTrue holds what a dump says of a run against its truth, to the nanosecond. A collector that was killed does not know sums of what an
-// earlier one had: then only steps are held.
+// isTrue holds what a dump says of a run against its truth, to the nanosecond. A collector that was
+// killed does not know sums of what an earlier one had: then only steps are held.
 func isTrue(t *testing.T, d dumped, run string, want simulated, sums bool) {
 	t.Helper()
 	d = d.of(run)
@@ -106,8 +106,9 @@ func isTrue(t *testing.T, d dumped, run string, want simulated, sums bool) {
 	}
 }
 
-// What the collector says of a simulated fleet is the truth: of each layout, flat out and as time passes, in disorder, with connections that
-// end again and again, and while the collector is killed.
+// What the collector says of a simulated fleet is the truth: of each layout, flat out and as time
+// passes, in disorder, with connections that end again and again, and while the collector is
+// killed.
 func TestASimulatedFleet(t *testing.T) {
 	c := newCollector(t)
 	foreign := []string{"--fault", "foreign_gemm:rank=1,amount=2,every=50ms"}

@@ -1,4 +1,5 @@
-// Package clock gives a GPU's time as its own clock shows it: off the true time by up to 20 µs, and drifting.
+// Package clock gives a GPU's time as its own clock shows it: off the true time by up to 20 µs, and
+// drifting.
 package clock
 
 import (
@@ -23,7 +24,8 @@ func New(seed uint64, rank int) Clock {
 	return Clock{amplitude: Most * (0.4 + 0.6*x), period: 60e9 * (1 + x), phase: 2 * math.Pi * (x + float64(rank)*0.37)}
 }
 
-// Offset is what the clock adds at a true time, in ns: whole ticks. It holds for a step, so that times within one are exact.
+// Offset is what the clock adds at a true time, in ns: whole ticks. It holds for a step, so that
+// times within one are exact.
 func (c Clock) Offset(t int64) int64 {
 	if c.amplitude == 0 {
 		return 0

@@ -1,4 +1,5 @@
-// Package fault says what goes wrong in a simulated fleet, and when; and what changes without being wrong.
+// Package fault says what goes wrong in a simulated fleet, and when; and what changes without being
+// wrong.
 package fault
 
 import (

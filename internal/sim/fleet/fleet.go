@@ -1,7 +1,9 @@
-// Package fleet lets ranks run programs on their GPUs, and meet: it works out when each kernel runs.
+// Package fleet lets ranks run programs on their GPUs, and meet: it works out when each kernel
+// runs.
 //
-// Times are of one true clock, in ns and multiples of a tick. A rank enters a meeting when its own work is done, and all leave
-// together when the last has arrived and the work of the meeting is done.
+// Times are of one true clock, in ns and multiples of a tick. A rank enters a meeting when its own
+// work is done, and all leave together when the last has arrived and the work of the meeting is
+// done.
 package fleet
 
 import (
@@ -138,8 +140,8 @@ func (f *Fleet) Alive() bool {
 	return true
 }
 
-// Run runs one step on each rank, and returns them by rank, with their meetings in the order in which they ended. Where a rank
-// never arrives, those that wait for it hang.
+// Run runs one step on each rank, and returns them by rank, with their meetings in the order in
+// which they ended. Where a rank never arrives, those that wait for it hang.
 func (f *Fleet) Run(seq uint64, jobs []Job) ([]*Step, []*Meeting) {
 	f.meetings = nil
 	steps := make([]*Step, len(jobs))

@@ -8,7 +8,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
-// small is a graph of three kernels: one computes for so many ns, in one the ranks meet for so many, one computes 1,600 ns.
+// small is a graph of three kernels: one computes for so many ns, in one the ranks meet for so
+// many, one computes 1,600 ns.
 func small(own, meet float64) *program.Program {
 	return &program.Program{Name: "decode_batch", Graph: true, Kernels: []program.Kernel{
 		{Call: "a", Name: "gemm", Op: "attention", Cost: program.Cost{Fixed: own}},
@@ -64,7 +65,8 @@ func check(t *testing.T, what string, got, want any) {
 	}
 }
 
-// Rank 1 computes 3,200 ns longer, so rank 0 waits so long: its meeting lasts 9,600 ns, that of rank 1 6,400.
+// Rank 1 computes 3,200 ns longer, so rank 0 waits so long: its meeting lasts 9,600 ns, that of
+// rank 1 6,400.
 func TestAWait(t *testing.T) {
 	steps, m := run(two(t), small(3200, 6400), small(6400, 6400))
 	check(t, "rank 0", durations(steps[0]), []int64{3200, 9600, 1600})
@@ -96,7 +98,8 @@ func TestASlowLink(t *testing.T) {
 	check(t, "slow", m.Slow, true)
 }
 
-// The experts of rank 0 have 1.5 times their load in layer 5: the meeting lasts 9,600 ns on both, and rank 1 does 6,400 of work.
+// The experts of rank 0 have 1.5 times their load in layer 5: the meeting lasts 9,600 ns on both,
+// and rank 1 does 6,400 of work.
 func TestAHotExpert(t *testing.T) {
 	steps, m := run(two(t, "hot_expert:rank=0,layer=5,amount=1.5"), small(3200, 6400), small(3200, 6400))
 	check(t, "rank 0", durations(steps[0]), []int64{3200, 9600, 1600})
@@ -107,7 +110,8 @@ func TestAHotExpert(t *testing.T) {
 	check(t, "another layer", m.Work, []int64{6400, 6400})
 }
 
-// A foreign GEMM of 1 ms begins in the middle of rank 1's first kernel and delays its second by 1 ms: rank 0 waits that long.
+// A foreign GEMM of 1 ms begins in the middle of rank 1's first kernel and delays its second by 1
+// ms: rank 0 waits that long.
 func TestAForeignGEMM(t *testing.T) {
 	steps, m := run(two(t, "foreign_gemm:rank=1,amount=1"), small(3200, 6400), small(3200, 6400))
 	check(t, "foreign", len(steps[1].Foreign), 1)
@@ -166,7 +170,8 @@ func TestASlowKernel(t *testing.T) {
 	check(t, "wait", m.Wait(0)+m.Wait(1), int64(0))
 }
 
-// A host that launches 1 ms late, and one that stalls 2 ms once, each let the other rank wait that long.
+// A host that launches 1 ms late, and one that stalls 2 ms once, each let the other rank wait that
+// long.
 func TestLateLaunches(t *testing.T) {
 	for name, ns := range map[string]int64{"host_gaps": 1_000_000, "stall": 2_000_000} {
 		f := two(t, name+":rank=1,amount="+map[string]string{"host_gaps": "1", "stall": "2"}[name])
@@ -181,7 +186,8 @@ func TestLateLaunches(t *testing.T) {
 	}
 }
 
-// Experts move once: both ranks copy for 1 ms before their kernels, and other loads hold from then on.
+// Experts move once: both ranks copy for 1 ms before their kernels, and other loads hold from then
+// on.
 func TestARearrangement(t *testing.T) {
 	loads := func(faults ...string) (before, after []int64, copies int) {
 		f := two(t, faults...)

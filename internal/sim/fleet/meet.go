@@ -87,8 +87,9 @@ func (f *Fleet) leave(m *Meeting) {
 	f.meetings = append(f.meetings, m)
 }
 
-// why says what made the last rank the last: a fault that added at least half of its lag behind the one before it, else that it
-// ran another program or batch than the others, else nothing but jitter.
+// why says what made the last rank the last: a fault that added at least half of its lag behind the
+// one before it, else that it ran another program or batch than the others, else nothing but
+// jitter.
 func (f *Fleet) why(m *Meeting) (string, int64) {
 	var last *rank
 	before := int64(math.MinInt64)

@@ -46,7 +46,8 @@ func (f *Fleet) stall(r *rank, s *Step) {
 	}
 }
 
-// rearrange moves experts between ranks before the step: copies from peers, and other loads from then on.
+// rearrange moves experts between ranks before the step: copies from peers, and other loads from
+// then on.
 func (f *Fleet) rearrange(r *rank, s *Step) {
 	for _, e := range f.Schedule {
 		if e.Name != "rearrangement" || !e.Once(r.id, f.at(s.Push)) {

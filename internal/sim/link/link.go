@@ -1,4 +1,5 @@
-// Package link carries the frames of one simulated shim to a collector, over as many connections as it takes.
+// Package link carries the frames of one simulated shim to a collector, over as many connections as
+// it takes.
 package link
 
 import (

@@ -42,7 +42,8 @@ func TestTheOldestAreDropped(t *testing.T) {
 	}
 }
 
-// collect answers one connection as a collector: WELCOME with what it has, then one acknowledgement.
+// collect answers one connection as a collector: WELCOME with what it has, then one
+// acknowledgement.
 func collect(t *testing.T, l net.Listener, has, acks uint64) {
 	t.Helper()
 	c, err := l.Accept()

@@ -1,4 +1,5 @@
-// Package load turns arriving requests into the batches that each data-parallel rank computes: a serving loop, open at its entry.
+// Package load turns arriving requests into the batches that each data-parallel rank computes: a
+// serving loop, open at its entry.
 package load
 
 import (
@@ -64,8 +65,8 @@ func New(set Settings, schedule fault.Schedule, seed uint64, replicas int, rank 
 	return s
 }
 
-// Next is what each replica computes next, at a time since the start. It is nil where no replica has anything; then the next request
-// comes at the time that is returned.
+// Next is what each replica computes next, at a time since the start. It is nil where no replica
+// has anything; then the next request comes at the time that is returned.
 func (s *Server) Next(now time.Duration) ([]program.Batch, time.Duration) {
 	s.arrive(now)
 	batches := make([]program.Batch, len(s.replicas))

@@ -7,8 +7,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
-// One request of 10 tokens and 2 of output, with a chunk of 8: two prefills, then two decodes with a growing context; the other
-// replica runs dummies meanwhile.
+// One request of 10 tokens and 2 of output, with a chunk of 8: two prefills, then two decodes with
+// a growing context; the other replica runs dummies meanwhile.
 func TestOneRequest(t *testing.T) {
 	s := New(Settings{Chunk: 8, Sequences: 4, Rate: 0}, nil, 1, 2, func(i int) int { return i })
 	s.arrival = 1 << 62
@@ -29,7 +29,8 @@ func TestOneRequest(t *testing.T) {
 	}
 }
 
-// Bursts come when they are due, by turns to all replicas, and prompts and running requests take turns.
+// Bursts come when they are due, by turns to all replicas, and prompts and running requests take
+// turns.
 func TestBursts(t *testing.T) {
 	s := New(Settings{Chunk: 1 << 20, Sequences: 64, BurstEvery: time.Second, Burst: 4, Prompt: 100, Output: 50}, nil, 1, 2, func(i int) int { return i })
 	got, next := s.Next(0)

@@ -2,7 +2,8 @@ package program
 
 import "fmt"
 
-// Layers of the model, and those whose indexer selects anew; the others use what the last one selected.
+// Layers of the model, and those whose indexer selects anew; the others use what the last one
+// selected.
 const Layers = 43
 
 var indexed = map[int]bool{2: true, 8: true, 14: true, 20: true, 24: true, 28: true, 32: true, 36: true}
@@ -44,7 +45,8 @@ func Flash(l Layout, rank int, name string) *Program {
 	return &f.Program
 }
 
-// add appends a kernel that computes; costs are of decode and of prefill, where each token of a long batch is cheaper.
+// add appends a kernel that computes; costs are of decode and of prefill, where each token of a
+// long batch is cheaper.
 func (f *flash) add(call, op, name string, decode, prefill Cost) *Kernel {
 	cost := decode
 	if f.prefill {

@@ -18,7 +18,8 @@ const (
 
 func (m Meeting) String() string { return [...]string{"none", "ep", "tp", "pp"}[m] }
 
-// A Layout says how ranks share a model: rank = (stage × data-parallel ranks + data-parallel rank) × Tensor + tensor rank.
+// A Layout says how ranks share a model: rank = (stage × data-parallel ranks + data-parallel rank)
+// × Tensor + tensor rank.
 type Layout struct {
 	Name   string
 	Data   int // data-parallel ranks

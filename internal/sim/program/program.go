@@ -1,7 +1,8 @@
-// Package program says which kernels an engine launches for a batch, and how long each takes by itself.
+// Package program says which kernels an engine launches for a batch, and how long each takes by
+// itself.
 //
-// The programs are in the manner of kern's DSv4.1 Flash: an eager prefill, a decode that is replayed as a graph, and one fused
-// kernel of experts a layer, in which the ranks meet.
+// The programs are in the manner of kern's DSv4.1 Flash: an eager prefill, a decode that is
+// replayed as a graph, and one fused kernel of experts a layer, in which the ranks meet.
 package program
 
 import "math"

@@ -2,7 +2,8 @@ package program
 
 import "testing"
 
-// A decode step of one rank has the size that kern's has: about 670 calls, 7 ms at one sequence, a third of it experts.
+// A decode step of one rank has the size that kern's has: about 670 calls, 7 ms at one sequence, a
+// third of it experts.
 func TestFlashHasItsSize(t *testing.T) {
 	p := Flash(Layouts()[0], 0, "decode_batch")
 	var all, experts int64

@@ -138,7 +138,8 @@ func (h *Shim) Bye(t int64) {
 	h.Wire.Bye()
 }
 
-// Dropped tells that frames with so many kernels were dropped, since the collector did not acknowledge them.
+// Dropped tells that frames with so many kernels were dropped, since the collector did not
+// acknowledge them.
 func (h *Shim) Dropped(kernels uint64) {
 	h.Wire.Lost(sender.LostBuffer, sender.LostKernels, kernels, 0, 0)
 }

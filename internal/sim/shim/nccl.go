@@ -7,7 +7,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
-// NCCL's domain, and its schemas as NCCL 2.28 registers them (src/include/nvtx.h, nvtx_payload_schemas.h).
+// NCCL's domain, and its schemas as NCCL 2.28 registers them (src/include/nvtx.h,
+// nvtx_payload_schemas.h).
 const (
 	ncclDomain = 1
 	static     = 1 << 24
@@ -22,7 +23,8 @@ const (
 	typeSize = 22
 )
 
-// communicators tells of the initialisation of the world's communicator, and of each group's that NCCL serves.
+// communicators tells of the initialisation of the world's communicator, and of each group's that
+// NCCL serves.
 func (h *Shim) communicators() {
 	h.Wire.Domain(ncclDomain, "NCCL")
 	one := func(id uint64, fields ...sender.Field) {
@@ -68,7 +70,8 @@ func place(members []int, rank int) int {
 	return 0
 }
 
-// Communicator is the id of a group's communicator, of None the world's: fresh with each run, and the same on all its ranks.
+// Communicator is the id of a group's communicator, of None the world's: fresh with each run, and
+// the same on all its ranks.
 func Communicator(set *Settings, m program.Meeting, group int) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range []byte(set.Run) {
@@ -77,7 +80,8 @@ func Communicator(set *Settings, m program.Meeting, group int) uint64 {
 	return (h^uint64(set.Start)^uint64(m)<<8^uint64(group)<<16)*1099511628211 | 1
 }
 
-// collective wraps a launch of NCCL in its range, with its payload. Any other launch is made as it is.
+// collective wraps a launch of NCCL in its range, with its payload. Any other launch is made as it
+// is.
 func (h *Shim) collective(thread uint32, k *program.Kernel, tokens int, launch func()) {
 	if k.NCCL == "" {
 		launch()

@@ -1,6 +1,8 @@
-// Package truth writes what really happened in a simulated fleet, as JSON lines: docs/sim.md has their schema.
+// Package truth writes what really happened in a simulated fleet, as JSON lines: docs/sim.md has
+// their schema.
 //
-// It sums times by rules of its own, out of the kernels as they ran. Times are of each rank's clock, as the collector sees them.
+// It sums times by rules of its own, out of the kernels as they ran. Times are of each rank's
+// clock, as the collector sees them.
 package truth
 
 import (
@@ -13,7 +15,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
-// A StepLine is one step of one rank. Times are in ns; where a step was not traced only its range is true of what a collector sees.
+// A StepLine is one step of one rank. Times are in ns; where a step was not traced only its range
+// is true of what a collector sees.
 type StepLine struct {
 	Kind     string `json:"kind"` // step
 	Run      string `json:"run"`

@@ -12,7 +12,8 @@ var (
 	comm    = &program.Kernel{Meets: program.Experts}
 )
 
-// Two steps on one GPU, with everything in them that a sum can get wrong. By hand, times in ticks of 32 ns after 1,000:
+// Two steps on one GPU, with everything in them that a sum can get wrong. By hand, times in ticks
+// of 32 ns after 1,000:
 //
 //	step 1: compute 0–10, comm 12–22, compute beside it 14–18, compute 24–26. A foreign kernel 25–40.
 //	step 2: its copy 38–44, compute 50–60, comm 58–70.
