@@ -30,6 +30,9 @@ func TestTable(t *testing.T) {
 		"tp2 1 622 0.699085 0.483671 0.000000 0.000000 0.021000 189+2 0"
 	check("solo 0 7 1.000000 0.000000 0.000000 0.000000 0.000000 0 0\n" + ranks)
 	check(ranks, "--run", "tp2")
+	check("solo#20261201T101500-0000abcd 0 8 2.000000 0.000000 0.000000 0.000000 0.000000 0 0", "--url", server.URL+"/again.txt", "--run", "solo#20261201T101500-0000abcd")
+	check("solo 0 7 1.000000 0.000000 0.000000 0.000000 0.000000 0 0\n"+
+		"solo#20261201T101500-0000abcd 0 8 2.000000 0.000000 0.000000 0.000000 0.000000 0 0", "--url", server.URL+"/again.txt", "--run", "solo")
 }
 
 func TestTableFails(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/kernhes/kernhes/internal/perfetto"
+	"github.com/kernhes/kernhes/internal/runname"
 )
 
 // writePerfetto is `kernhes perfetto`.
@@ -20,7 +21,7 @@ func writePerfetto(args []string, out io.Writer) error {
 			"PATH is a file of table k or s, or a folder with such.")
 	seq := f.Int64("seq", -1, "number of the step, as the engine gave it, or as traces and tables have it; all steps that had it")
 	occurrence := f.Int("occurrence", -1, "of several steps with that number in a session, this one, from 0 (default: all)")
-	run := f.String("run", "", "run of the step (default: the newest that has the step)")
+	run := f.String("run", "", "run of the step (default: the newest that has the step; so among the starts of a name; NAME#: the first)")
 	to := f.String("o", "step.pftrace", "file to write, or - for standard output")
 	force := f.Bool("force", false, "overwrite the file if it exists")
 	if err := f.Parse(args); err != nil {
@@ -88,7 +89,7 @@ type wanted struct {
 
 // has says whether a row is of the step.
 func (w *wanted) has(r archived) bool {
-	return (w.run == "" || r.text("run") == w.run) && (w.occurrence < 0 || r.uint("occurrence") == uint64(w.occurrence))
+	return runname.Is(r.text("run"), w.run) && (w.occurrence < 0 || r.uint("occurrence") == uint64(w.occurrence))
 }
 
 // A rankKey names a rank's part of a step in the tables.

@@ -156,6 +156,8 @@ func TestPerfettoReadsAllStepsOfANumber(t *testing.T) {
 		{Run: "run", Rank: 0, Session: 1}:                of(1000),
 		{Run: "run", Rank: 1, Session: 2}:                of(1001),
 		{Run: "older", Rank: 0, Session: 3}:              of(500),
+		{Run: "name", Rank: 0, Session: 5}:               of(200),
+		{Run: "name#2", Rank: 0, Session: 6}:             of(300),
 		{Run: "older", Rank: 0, Session: 4, Host: "two"}: {{Seq: 1<<62 | 9, Start: 600}},
 	})
 	a, err := openArchive([]string{dir})
@@ -182,6 +184,8 @@ func TestPerfettoReadsAllStepsOfANumber(t *testing.T) {
 	check(wanted{"older", 67, -1}, "older", 500, 520)
 	check(wanted{"", 68, -1}, "run", 1010, 1011)
 	check(wanted{"", 1<<62 | 9, -1}, "older", 600)
+	check(wanted{"name", 67, -1}, "name#2", 300, 320) // the newest start
+	check(wanted{"name#", 67, -1}, "name", 200, 220)
 
 	var out bytes.Buffer
 	to := filepath.Join(t.TempDir(), "x.pftrace")
@@ -190,4 +194,4 @@ func TestPerfettoReadsAllStepsOfANumber(t *testing.T) {
 }
 
 // run0 is when the first step of a run starts.
-var run0 = map[string]uint64{"run": 1000, "older": 500}
+var run0 = map[string]uint64{"run": 1000, "older": 500, "name": 200, "name#2": 300}

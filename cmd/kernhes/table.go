@@ -16,6 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/kernhes/kernhes/internal/runname"
 )
 
 const tableHelp = `Prints a row for each rank: how long its GPU computed, communicated, idled, and for how long that is not
@@ -26,7 +28,7 @@ Times are seconds since the collector first heard of the rank. STEPS shows incom
 func table(args []string, out io.Writer) error {
 	f := flags("table", "[FLAGS]", tableHelp)
 	url := endpointFlag(f, "http://127.0.0.1:9464/metrics", "the collector's Prometheus endpoint", "url")
-	run := f.String("run", "", "only ranks of this run")
+	run := f.String("run", "", "only ranks of this run; a name is all its starts, NAME# the first alone")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func gather(families map[string]*dto.MetricFamily, run string) []*row {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if run != "" && labels["kern_run"] != run {
+			if !runname.Is(labels["kern_run"], run) {
 				continue
 			}
 			// The exporter gives service.instance.id as instance where it is not made a label of its own.

@@ -20,7 +20,7 @@ func yield(args []string, out io.Writer) error {
 	endpoint := endpointFlag(f, "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes", "url")
 	seconds := f.Int("seconds", 60, "until they take it back by themselves, 1 to 86400")
 	rank := f.String("rank", "", "of this rank only")
-	run := f.String("run", "", "of this run only")
+	run := f.String("run", "", "of this run only; a name is all its starts, NAME# the first alone")
 	back := f.Bool("back", false, "take it back now")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -63,7 +63,11 @@ func tellYield(body []byte, back bool, out io.Writer) error {
 		if e.Subscribed != back {
 			slow++
 		}
-		if _, err := fmt.Fprintf(out, "rank %d of run %s (process %s): %s; traces in mode %s %s\n", e.Rank, e.Run, e.PID, has, e.Mode, e.Reason); err != nil {
+		who := fmt.Sprintf("rank %d of run %s (process %s)", e.Rank, e.Run, e.PID)
+		if e.Run == "" {
+			who = fmt.Sprintf("process %s, whose run and rank are not known yet", e.PID)
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s; traces in mode %s %s\n", who, has, e.Mode, e.Reason); err != nil {
 			return err
 		}
 	}

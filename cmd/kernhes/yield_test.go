@@ -32,6 +32,10 @@ func TestYield(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "POST /yield?rank=3&run=r&seconds=9", asked)
 	assert.Equal(t, "rank 3 of run r (process 7): does not have CUPTI; traces in mode off yielded\n", said)
+	answer = `{"engines": [{"run": "", "rank": -1, "pid": "7", "mode": "off", "mode_reason": "yielded", "subscribed": false}]}`
+	said, err = ask("--run", "r")
+	require.NoError(t, err)
+	assert.Equal(t, "process 7, whose run and rank are not known yet: does not have CUPTI; traces in mode off yielded\n", said)
 	_, err = ask("--back")
 	assert.Equal(t, "DELETE /yield?", asked)
 	assert.ErrorContains(t, err, "1 of 1 engines are not there yet")

@@ -1,6 +1,7 @@
 package kernhesreceiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kernhes/kernhes/internal/runname"
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
@@ -24,8 +26,8 @@ const (
 // A yieldAsk is what POST and DELETE /yield ask.
 type yieldAsk struct {
 	time time.Duration // 0: to take CUPTI back
-	rank *int64        // nil: all
-	run  string        // "": all
+	rank *int64        // nil: all; an engine that is not settled has none
+	run  string        // "": all; a name is all its starts
 }
 
 // A yieldAnswer is an engine that was asked.
@@ -77,7 +79,12 @@ func (r *kernhesReceiver) yield(ctx context.Context, ask yieldAsk) ([]yieldAnswe
 }
 
 func (ask *yieldAsk) fits(s *sessionStatus) bool {
-	return s.Connected && (ask.run == "" || ask.run == s.Run) && (ask.rank == nil || *ask.rank == s.firstRank())
+	return s.Connected && s.ofRun(ask.run) && (ask.rank == nil || s.Run != "" && *ask.rank == s.firstRank())
+}
+
+// ofRun reports whether a process is of a run that a person asks for. One that is not settled has only the name that it claims.
+func (s *sessionStatus) ofRun(asked string) bool {
+	return runname.Is(cmp.Or(s.Run, s.claims), asked)
 }
 
 // writeTimeout is how long a person waits for an engine that does not take a command.

@@ -3,12 +3,53 @@ package kernhesreceiver
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kernhes/kernhes/internal/wire"
 )
+
+// TestYieldFindsTheStartsOfAName: two processes bring one rank of one name, a third is not settled.
+func TestYieldFindsTheStartsOfAName(t *testing.T) {
+	f := newFleet(t)
+	first := f.process("run", "bar", "rank", "0", "pid", "1")
+	second := f.process("run", "bar", "rank", "0", "pid", "2")
+	first.step(1, "step:decode seq=1", 0)
+	second.step(1, "step:decode seq=1", 0)
+	early := f.process("run", "bar", "rank", "0", "pid", "3")
+	early.launch(1, 1)
+	early.onDevice(0, 1, 2, 3)
+	other := f.process("run", "bar2", "rank", "0", "pid", "4")
+	other.step(1, "step:decode seq=1", 0)
+	silent := f.process("run", "bar", "rank", "0", "pid", "5")
+	later, _ := second.runRanks()
+	require.NotEqual(t, "bar", later)
+
+	zero, one := int64(0), int64(1)
+	for _, c := range []struct {
+		ask  yieldAsk
+		want []string
+	}{
+		{yieldAsk{}, []string{"1", "2", "3", "4", "5"}},
+		{yieldAsk{run: "bar"}, []string{"1", "2", "3", "5"}},
+		{yieldAsk{run: "bar", rank: &zero}, []string{"1", "2"}},
+		{yieldAsk{run: "bar", rank: &one}, nil},
+		{yieldAsk{run: later}, []string{"2"}},
+		{yieldAsk{run: "bar2"}, []string{"4"}},
+		{yieldAsk{run: "ba"}, nil},
+	} {
+		var got []string
+		for _, s := range []*script{first, second, early, other, silent} {
+			status := newSessionStatus(time.Now(), &liveSession{connected: true, reports: s.p.reports()})
+			if c.ask.fits(&status) {
+				got = append(got, status.PID)
+			}
+		}
+		assert.Equal(t, c.want, got, "%+v", c.ask)
+	}
+}
 
 func TestYield(t *testing.T) {
 	b := newBench(t, nil)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kernhes/kernhes/internal/runname"
 )
 
 // Bounds of what is remembered. The oldest starts give way.
@@ -194,7 +196,7 @@ func (s *Starts) begin(c *Claim, again bool) *start {
 	if c.Name.Local {
 		run = c.Host + "-" + stamp(c)
 	} else if again {
-		run += "#" + stamp(c)
+		run = runname.Again(run, stamp(c))
 	}
 	for s.runs[run] != nil {
 		run += fmt.Sprintf("-%08x", uint32(c.Session))
