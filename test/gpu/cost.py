@@ -1,6 +1,7 @@
 """What each state costs: processes that differ in it alone take turns on the GPU, 20 steps at a time."""
 
 import random
+import re
 import statistics
 
 from rig import BARE, Collector, Engine, environment
@@ -64,16 +65,16 @@ def cost(rounds, show, kinds):
         try:
             for engine in every:
                 engine.ready()
-            collector.ask("yield", "--run", "yielded", "--seconds", 3600)
+            said = collector.ask("yield", "--run", "yielded", "--seconds", 3600)
             if collector.engine(engines[YIELDED][0].pid)["subscribed"]:
-                raise RuntimeError("it does not yield")
+                raise RuntimeError("it does not yield: " + said)
             for kind in kinds:
                 some = summary(kind, measure(engines, kind, rounds), engines[BARE_ONE][0].kernels.get(kind))
                 show(some)
                 rows += some
             metrics = {}
             for line, value in collector.metrics().items():
-                if line.startswith(("kern_shim", "kern_trace_cost")) and 'run="software"' in line:
+                if line.startswith(("kern_shim", "kern_trace_cost")) and re.search('run="software["#]', line):
                     name = line.partition("{")[0] + (line[line.index('source="'):].split('"')[1] if 'source="' in line else "")
                     metrics[name] = metrics.get(name, 0) + value
         finally:

@@ -2,7 +2,7 @@
 
 A snippet prints `kernels N` for what it launched (`kernels N or none`: if tracing is on), or `count me`: then it runs again
 without kernhes, under torch.profiler, which counts. `ends` are the ends of the sessions that the collector must have seen,
-in any order; None: it does not matter.
+in any order; None: it does not matter. A second process on one GPU is another start of the run's name.
 """
 
 import concurrent.futures
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from rig import BARE, HOOK, KERNHES, SHIM, Collector, environment
+from rig import BARE, HOOK, KERNHES, SHIM, Collector, environment, of_name
 
 TORCH = """
 import os, sys, time, threading, signal, subprocess
@@ -285,7 +285,7 @@ def execute(snippet, env):
 def judge(collector, ran):
     """One line of the table from what ran and what the dump says of it."""
     run, code, ends, kernels, returned, err = ran
-    sessions = [s for s in collector.lines()[1] if s["run"] == run]
+    sessions = [s for s in collector.lines()[1] if of_name(s["run"], run)]
     ended = sorted(s["ended"] for s in sessions)
     faults = []
     if returned != code:
@@ -318,5 +318,5 @@ def guests(only=None):
         # The last sessions without a farewell count as gone after the collector's reconnect_timeout.
         gone = {run: ends.count(GONE) for run, _, ends, *_ in ran.values() if ends}
         collector.wait(lambda sessions: all(
-            sum(s["run"] == run and s["ended"] == GONE for s in sessions) >= n for run, n in gone.items()), 15)
+            sum(of_name(s["run"], run) and s["ended"] == GONE for s in sessions) >= n for run, n in gone.items()), 15)
         return [(name, *judge(collector, r)) for name, r in ran.items()]

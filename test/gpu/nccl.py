@@ -31,7 +31,8 @@ def compare(said, session, steps):
     by_seq = {step["seq"]: step for step in steps}
     for seq, messages in enumerate(said["steps"]):
         if seq not in by_seq:
-            faults.append(f"step {seq} is missing")
+            if messages:  # a step without kernels is not told
+                faults.append(f"step {seq} is missing")
             continue
         got = [(m["group"], m["bytes"]) for m in by_seq[seq].get("messages", []) for _ in range(m["kernels"])]
         if len(got) != len(messages):

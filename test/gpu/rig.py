@@ -145,6 +145,11 @@ def eventually(true, seconds):
     return True
 
 
+def of_name(run, name):
+    """Whether a run is a start of a name: the first, or one that came later."""
+    return run == name or run.startswith(name + "#")
+
+
 def resident(pid):
     """Resident MiB of a process."""
     with open(f"/proc/{pid}/status") as status:
