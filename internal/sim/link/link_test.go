@@ -75,7 +75,6 @@ func collect(t *testing.T, l net.Listener, has, acks uint64) {
 		}
 	}
 	frame(ack, acks)
-	time.Sleep(10 * time.Millisecond) // the connection ends when that is likely read; the test does not rest on it
 }
 
 // A connection that ends is made anew, and what was not acknowledged is sent until it is.
