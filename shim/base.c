@@ -54,19 +54,19 @@ static void attached(struct base *b, const kw_payload *e) {
   else if (!ranges_attach(&b->ranges, e)) b->dropped++;
 }
 
-// label_of gives the id of what labels a node that is made on this thread now: of each domain the innermost range.
+// label_of gives the id of what labels a node that is made on this thread now: of each domain the innermost range, in the order
+// in which they were pushed. The call is the one that was pushed last.
 static uint32_t label_of(struct base *b, uint32_t thread) {
   const struct thread *t = ranges_of(&b->ranges, thread);
   if (t == NULL) return 0;
   b->label.used = 0;
-  for (uint32_t i = 0; i < t->count; i++) {
-    const struct open *o = ranges_innermost(&t->stacks[i]);
-    if (o == NULL) continue;
+  uint32_t domain = 0;
+  for (const struct open *o = ranges_next(t, 0, &domain); o != NULL; o = ranges_next(t, o->order, &domain)) {
     size_t bytes = sizeof(kw_push) + ((o->length + 7u) & ~7u);
     kw_push *e = bytes_add(&b->label, bytes);
     if (e == NULL) return 0;
     e->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = KW_THREAD_LABELS};
-    e->domain = t->stacks[i].domain;
+    e->domain = domain;
     e->text = o->text;
     e->length = o->length;
     e->depth = 1;

@@ -125,7 +125,7 @@ bool ranges_push(struct ranges *r, const kw_push *e) {
   if (!has_room(r, s)) return false;
   struct open *o = &s->open[s->kept++];
   r->open++;
-  *o = (struct open){.time = e->head.time, .depth = s->depth};
+  *o = (struct open){.time = e->head.time, .order = ++r->pushes, .depth = s->depth};
   return keep_text(r, o, e->text, e + 1, e->length) && !made_room;
 }
 
@@ -191,6 +191,17 @@ const struct thread *ranges_of(const struct ranges *r, uint32_t thread) {
 const struct open *ranges_innermost(const struct stack *s) {
   const struct open *last = s->kept == 0 ? NULL : &s->open[s->kept - 1];
   return last != NULL && last->depth == s->depth ? last : NULL;
+}
+
+const struct open *ranges_next(const struct thread *t, uint64_t order, uint32_t *domain) {
+  const struct open *next = NULL;
+  for (uint32_t i = 0; i < t->count; i++) {
+    const struct open *o = ranges_innermost(&t->stacks[i]);
+    if (o == NULL || o->order <= order || (next != NULL && next->order < o->order)) continue;
+    next = o;
+    *domain = t->stacks[i].domain;
+  }
+  return next;
 }
 
 void ranges_free(struct ranges *r) {

@@ -20,6 +20,7 @@
 
 struct open {
   uint64_t time;
+  uint64_t order;  // of a pushed one: its push among all, from 1
   uint32_t depth;  // of a pushed one: itself counted
   uint64_t range;  // of a start/end range
   uint32_t thread; // of a start/end range: who started it
@@ -49,7 +50,8 @@ struct ranges {
   struct open *started;
   uint32_t starts;
   uint64_t bytes;
-  uint32_t open; // kept in all stacks
+  uint32_t open;   // kept in all stacks
+  uint64_t pushes; // so far
 };
 
 // Each returns false if something did not fit, or had to make room. depth: after; or KW_DEPTH_UNKNOWN. A known depth heals lost events.
@@ -66,6 +68,10 @@ const struct open *ranges_popping(const struct ranges *r, const kw_payload *e);
 
 // ranges_of gives a thread's stacks, or NULL.
 const struct thread *ranges_of(const struct ranges *r, uint32_t thread);
+
+// ranges_next gives the innermost open range that was pushed first after an order, over a thread's stacks, and its domain; NULL
+// if there is none.
+const struct open *ranges_next(const struct thread *t, uint64_t order, uint32_t *domain);
 
 // ranges_innermost gives the innermost open range; NULL if there is none, or it is not kept.
 const struct open *ranges_innermost(const struct stack *s);

@@ -58,9 +58,9 @@ static void put_events(struct snapshot *s, const struct bytes *events) {
   }
 }
 
-// An opening is one open range of a thread, to be put in order of time.
+// An opening is one open range of a thread, to be put in the order of their pushes.
 struct opening {
-  uint64_t time;
+  uint64_t time, order;
   uint32_t thread, domain, depth;
   const struct open *open;
 };
@@ -92,10 +92,10 @@ static void put_start(struct snapshot *s, const struct open *o) {
   if (o->payload != NULL) copy(s, KW_EVENTS, o->payload, o->payload->head.length);
 }
 
-static int by_time(const void *a, const void *b) {
+static int by_order(const void *a, const void *b) {
   const struct opening *x = a, *y = b;
-  if (x->time != y->time) return x->time < y->time ? -1 : 1;
-  return x->depth < y->depth ? -1 : x->depth > y->depth; // equal times: outer before inner
+  if (x->order != y->order) return x->order < y->order ? -1 : 1;
+  return x->depth < y->depth ? -1 : x->depth > y->depth; // one that is not kept has the order of the one around it
 }
 
 // list_stack appends what is kept of a stack. If the innermost range is not, one without a text stands for it, so that the
@@ -107,6 +107,7 @@ static bool list_stack(struct bytes *list, uint32_t thread, const struct stack *
     o.open = &s->open[i];
     o.depth = o.open->depth;
     o.time = o.open->time;
+    o.order = o.open->order;
     if (!bytes_put(list, &o, sizeof o)) return false;
   }
   if (o.depth == s->depth) return true;
@@ -125,7 +126,7 @@ static void put_ranges(struct snapshot *s, const struct ranges *r) {
   }
   struct opening *openings = (void *)list.data;
   size_t count = list.used / sizeof *openings;
-  if (count > 1) qsort(openings, count, sizeof *openings, by_time);
+  if (count > 1) qsort(openings, count, sizeof *openings, by_order);
   for (size_t i = 0; i < count; i++) put_push(s, &openings[i]);
   bytes_free(&list);
   for (uint32_t i = 0; i < r->starts; i++) put_start(s, &r->started[i]);

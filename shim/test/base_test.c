@@ -16,7 +16,9 @@ struct model {
   char domains[DOMAINS][40];
   char open[THREADS][DOMAINS][70][40];
   char with[THREADS][DOMAINS][70][20]; // payload of each
+  uint32_t order[THREADS][DOMAINS][70]; // of each, its push among all
   uint32_t depth[THREADS][DOMAINS];
+  uint32_t pushes;
   struct {
     uint64_t id;
     uint32_t flags;
@@ -92,6 +94,23 @@ static void payload(struct model *m, const kw_payload *p) {
   strcat(m->told, text);
 }
 
+// label writes the innermost range of each domain, in the order in which they were pushed: the call is the last.
+static void label(const struct model *m, uint32_t thread, char *to) {
+  *to = 0;
+  for (uint32_t last = 0, d;;) {
+    d = DOMAINS;
+    for (uint32_t i = 0; i < DOMAINS; i++) {
+      uint32_t depth = m->depth[thread][i];
+      if (depth == 0 || m->order[thread][i][depth - 1] <= last) continue;
+      if (d == DOMAINS || m->order[thread][i][depth - 1] < m->order[thread][d][m->depth[thread][d] - 1]) d = i;
+    }
+    if (d == DOMAINS) return;
+    uint32_t inner = m->depth[thread][d] - 1;
+    to += sprintf(to, "%u:%s[%s] ", d, m->open[thread][d][inner], m->with[thread][d][inner]);
+    last = m->order[thread][d][inner];
+  }
+}
+
 static void event(struct model *m, const kw_event *e) {
   const void *at = e;
   switch (e->kind) {
@@ -107,6 +126,7 @@ static void event(struct model *m, const kw_event *e) {
     const kw_push *p = at;
     uint32_t *depth = &m->depth[e->thread][p->domain];
     m->with[e->thread][p->domain][*depth][0] = 0;
+    m->order[e->thread][p->domain][*depth] = ++m->pushes;
     text_of(m, p->text, p + 1, p->length, m->open[e->thread][p->domain][(*depth)++]);
     if (p->depth != KW_DEPTH_UNKNOWN) CHECK_EQUAL(p->depth, *depth);
     break;
@@ -135,12 +155,7 @@ static void event(struct model *m, const kw_event *e) {
     const kw_node_created *c = at;
     int n = node_made(m, c->node);
     m->nodes[n].flags = c->flags;
-    char *label = m->nodes[n].label;
-    *label = 0;
-    for (uint32_t d = 0; d < DOMAINS; d++) {
-      uint32_t depth = m->depth[e->thread][d];
-      if (depth > 0) label += sprintf(label, "%u:%s[%s] ", d, m->open[e->thread][d][depth - 1], m->with[e->thread][d][depth - 1]);
-    }
+    label(m, e->thread, m->nodes[n].label);
     break;
   }
   case KW_NODE_CLONED: {
@@ -191,6 +206,15 @@ static void frame(struct model *m, const uint8_t *bytes) {
   }
 }
 
+// same_order wants the ranges of two domains of a thread to have been pushed in the same order.
+static void same_order(const struct model *a, const struct model *b, uint32_t t, uint32_t one, uint32_t other) {
+  for (uint32_t i = 0; i < a->depth[t][one]; i++) {
+    for (uint32_t k = 0; k < a->depth[t][other]; k++) {
+      CHECK_EQUAL(a->order[t][one][i] < a->order[t][other][k], b->order[t][one][i] < b->order[t][other][k]);
+    }
+  }
+}
+
 static void same(const struct model *a, const struct model *b) {
   for (uint32_t t = 1; t < THREADS; t++) {
     for (uint32_t d = 0; d < DOMAINS; d++) {
@@ -199,6 +223,7 @@ static void same(const struct model *a, const struct model *b) {
         CHECK(strcmp(a->open[t][d][i], b->open[t][d][i]) == 0);
         CHECK(strcmp(a->with[t][d][i], b->with[t][d][i]) == 0);
       }
+      for (uint32_t other = 0; other < d; other++) same_order(a, b, t, d, other);
     }
   }
   for (uint32_t d = 0; d < DOMAINS; d++) CHECK(strcmp(a->domains[d], b->domains[d]) == 0);
@@ -340,7 +365,7 @@ static void snapshot_at_every_frame(void) {
   struct queue q = {.bound = 1 << 30, .losses = &losses};
   struct encoder e = {.queue = &q, .names = {registered, domain}};
   for (uint64_t i = 1; i <= 3000; i++) {
-    random_event(&e, i);
+    random_event(&e, i - i % 8); // some at one time, so that their order says which came first
     if (chance(20) == 0) encode_close(&e);
   }
   encode_close(&e);
