@@ -2,11 +2,9 @@
 package fakeshim
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/kernhes/kernhes/internal/krec"
-	"github.com/kernhes/kernhes/internal/sender"
 )
 
 // A Delivery is when activity records are sent.
@@ -32,9 +30,9 @@ type Options struct {
 // Frames are HELLO, BASE (a snapshot of nothing: the session is heard from its first frame) and all numbered frames up to
 // BYE, each with its head.
 func Frames(r *krec.Recording, o Options) [][]byte {
-	var frames [][]byte
-	s := sender.New(func(_ uint64, frame []byte) { frames = append(frames, frame) })
-	hello(s, r, o)
+	o = o.filled(r)
+	s := newShim()
+	s.hello(r, o)
 	s.Base()
 
 	inside := insideLaunch(r)
@@ -42,23 +40,20 @@ func Frames(r *krec.Recording, o Options) [][]byte {
 	for i, f := range r.Frames {
 		if t, ok := timeOf(f); ok {
 			for o.Deliver == Flush && p.more(t) {
-				deliver(s, p.next())
+				s.deliver(p.next())
 			}
 			s.Now = t
 		}
+		if pop, ok := f.(*krec.Pop); ok && pop.Payload != nil { // it comes before the pop
+			s.PopPayload(pop.Thread, pop.Domain, pop.Depth+1, pop.Payload.Schema, pop.Payload.Data)
+		}
 		switch f := f.(type) {
 		case *krec.Push:
-			s.Push(f.Thread, f.Domain, f.Depth, f.Text)
-			if p := f.Payload; p != nil {
-				s.PushPayload(f.Thread, f.Domain, f.Depth, p.Schema, p.Data)
-			}
+			s.push(f)
+		case *krec.Pop:
+			s.event(evPop, f.Thread, append32(nil, f.Domain, f.Depth))
 		case *krec.Schema:
 			s.Register(schemaOf(f))
-		case *krec.Pop:
-			if p := f.Payload; p != nil {
-				s.PopPayload(f.Thread, f.Domain, f.Depth+1, p.Schema, p.Data)
-			}
-			s.Pop(f.Thread, f.Domain, f.Depth)
 		case *krec.Launch:
 			s.Launch(f.Thread, f.Correlation, f.Graph())
 		case *krec.Captured:
@@ -73,58 +68,16 @@ func Frames(r *krec.Recording, o Options) [][]byte {
 			s.Now, s.Monotonic = max(s.Now, f.Before), f.Monotonic-f.Before
 			s.Clock(f.Before, f.CUPTI, f.After, f.Monotonic)
 		case *krec.Dropped:
-			if f.Count > 0 {
-				s.Lost(sender.LostCUPTI, sender.LostRecords, f.Count, s.Flushed, s.Now)
-			}
+			s.dropped(f)
 		case *krec.Raw:
 			if o.Deliver == Position {
-				deliver(s, p.at(i, s.Now))
+				s.deliver(p.at(i, s.Now))
 			}
 		}
 	}
-	deliver(s, p.last(s.Now))
+	s.deliver(p.last(s.Now))
 	s.Bye()
-	return frames
-}
-
-// deliver sends the records of one delivery, then FLUSHED.
-func deliver(s *sender.Sender, d delivery) {
-	s.Now = max(s.Now, d.at)
-	var kernels []sender.Kernel
-	var copies []sender.Copy
-	for _, r := range d.records {
-		if r.Kind() == krec.KindKernel {
-			kernels = append(kernels, kernel(r.Record, s.ID(r.name)))
-		} else {
-			copies = append(copies, copyOf(r.Record))
-		}
-	}
-	s.Records(kernels, copies)
-	s.Flush(d.at)
-}
-
-func schemaOf(f *krec.Schema) sender.Schema {
-	s := sender.Schema{Domain: f.Domain, ID: f.ID, Size: f.Size, Pack: f.Pack, Type: f.Type}
-	for _, e := range f.Entries {
-		s.Fields = append(s.Fields, sender.Field{Type: e.Type, Flags: e.Flags, Offset: e.Offset, Detail: e.Detail, Name: e.Name})
-	}
-	return s
-}
-
-func kernel(r krec.Record, name uint32) sender.Kernel {
-	return sender.Kernel{
-		Start: r.Start(), End: r.End(), Node: r.Node(), Correlation: r.Correlation(), Name: name, Stream: r.Stream(),
-		Device: uint16(r.Device()), Registers: r.Registers(), Grid: r.Grid(), Block: r.Block(), Context: uint16(r.Context()),
-		SharedStatic: r.SharedStatic(), SharedDynamic: r.SharedDynamic(),
-	}
-}
-
-func copyOf(r krec.Record) sender.Copy {
-	from, to := r.Memories()
-	return sender.Copy{
-		Start: r.Start(), End: r.End(), Node: r.Node(), Bytes: r.Bytes(), Correlation: r.Correlation(), Stream: r.Stream(),
-		Device: uint16(r.Device()), Kind: uint8(r.Kind()), CopyKind: r.CopyKind(), From: from, To: to, Flags: r.Flags(), Context: r.Context(),
-	}
+	return s.frames
 }
 
 // insides is what the wire says of a capture and a recording tells only by its order.
@@ -174,18 +127,18 @@ func timeOf(f krec.Frame) (uint64, bool) {
 	return 0, false
 }
 
-func hello(s *sender.Sender, r *krec.Recording, o Options) {
+func (s *shim) hello(r *krec.Recording, o Options) {
 	info := r.Meta().Info
 	pairs := []string{
-		"run", cmp.Or(o.Run, "recorded"), "rank", cmp.Or(o.Rank, info.Rank), "host", cmp.Or(o.Host, "recorder"), "engine", "fakeshim",
+		"run", o.Run, "rank", o.Rank, "host", o.Host, "engine", "fakeshim",
 		"pid", strconv.Itoa(int(info.PID)), "process_start", strconv.FormatUint(firstTime(r), 10), "mode", "software",
 		"mode_reason", "recorded", "cupti_version", strconv.Itoa(int(info.CUPTI)), "shim_version", "0",
 	}
 	for _, device := range devices(r) {
 		gpu := "gpu." + strconv.Itoa(int(device))
-		pairs = append(pairs, gpu+".uuid", "GPU-"+cmp.Or(o.Rank, info.Rank)+"-"+strconv.Itoa(int(device)), gpu+".name", "recorded GPU")
+		pairs = append(pairs, gpu+".uuid", "GPU-"+o.Rank+"-"+strconv.Itoa(int(device)), gpu+".name", "recorded GPU")
 	}
-	s.Hello(cmp.Or(o.Session, 1), pairs...)
+	s.Hello(o.Session, pairs...)
 }
 
 func firstTime(r *krec.Recording) uint64 {

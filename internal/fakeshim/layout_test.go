@@ -135,3 +135,22 @@ func TestPayloads(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// C reads events that are written by hand as they were meant: here a range of the process.
+func TestEventsByHand(t *testing.T) {
+	s := newShim()
+	s.Now = 5000
+	s.event(3, 7, padded(append32(append64(nil, 99), 0, 0, 6, 0), "decode")) // START
+	s.event(4, 8, append64(nil, 99))                                         // END
+	s.Cut()
+	want := []string{"event 3 length 48 thread 7 time 5000 range 99 domain 0 text 0 decode", "event 4 length 24 thread 8 time 5000 range 99"}
+	var got []string
+	for _, line := range dump(t, s.frames) {
+		if strings.HasPrefix(line, "event ") {
+			got = append(got, line)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

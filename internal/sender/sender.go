@@ -94,6 +94,13 @@ func (s *Sender) event(kind uint16, size int, thread uint32) {
 	s.events = append64(append32(append16(s.events, kind, uint16(size)), thread), s.Now)
 }
 
+// Event sends an event of any kind, whose body the caller has laid out: up to 64 KiB with its head, a multiple of 8 bytes.
+func (s *Sender) Event(kind uint16, thread uint32, body []byte) {
+	s.event(kind, eventHead+len(body), thread)
+	s.events = append(s.events, body...)
+	s.full()
+}
+
 // full sends events when there are many.
 func (s *Sender) full() {
 	if len(s.events) >= eventsAtOnce {

@@ -27,6 +27,13 @@ static void event(const unsigned char* at) {
   } else if (e->kind == KW_POP) {
     const kw_pop* p = (const void*)at;
     printf(" domain %u depth %u\n", p->domain, p->depth);
+  } else if (e->kind == KW_START) {
+    const kw_start* p = (const void*)at;
+    need(e->length == round8(sizeof *p + p->length), "length of a start");
+    printf(" range %" PRIu64 " domain %u text %u %.*s\n", p->range, p->domain, p->text, (int)p->length, (const char*)(p + 1));
+  } else if (e->kind == KW_END) {
+    const kw_end* p = (const void*)at;
+    printf(" range %" PRIu64 "\n", p->range);
   } else if (e->kind == KW_LAUNCH || e->kind == KW_CAPTURED) {
     const kw_launch* p = (const void*)at;
     printf(" correlation %u flags %u\n", p->correlation, p->flags);
