@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -115,7 +116,7 @@ func Query(db *sql.DB, text string) (*Table, error) {
 // widest is how many characters of a text a table shows.
 const widest = 60
 
-// String is the table for people: columns side by side, numbers to three places.
+// String is the table for people: columns side by side, numbers to at most three places.
 func (t *Table) String() string {
 	lines := [][]string{t.Columns}
 	for _, row := range t.Rows {
@@ -159,13 +160,23 @@ func number(v any) bool {
 	return true
 }
 
+// places is a number to at most three places, and at least one.
+func places(v float64) string {
+	text := strconv.FormatFloat(v, 'f', 3, 64)
+	whole, rest, ok := strings.Cut(text, ".")
+	if !ok { // not a number, or infinite
+		return text
+	}
+	return whole + "." + rest[:1] + strings.TrimRight(rest[1:], "0")
+}
+
 // show is a value as a table has it: one line, and no control characters of an engine's texts.
 func show(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
 	case float64:
-		return fmt.Sprintf("%.3f", v)
+		return places(v)
 	case string:
 		v = strings.Map(func(r rune) rune {
 			if r < ' ' || r == 0x7f {
