@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/kernhes/kernhes/internal/perfetto"
 	"github.com/kernhes/kernhes/internal/runname"
@@ -100,6 +102,12 @@ type rankKey struct {
 	seq          uint64
 }
 
+// compare orders the parts of a step.
+func (k rankKey) compare(o rankKey) int {
+	return cmp.Or(strings.Compare(k.run, o.run), cmp.Compare(k.rank, o.rank), cmp.Compare(k.device, o.device),
+		strings.Compare(k.session, o.session), cmp.Compare(k.seq, o.seq))
+}
+
 func keyOf(r archived) rankKey {
 	return rankKey{r.text("run"), r.uint("rank"), r.uint("device"), r.text("session"), r.uint("seq")}
 }
@@ -122,7 +130,7 @@ func readStep(a archive, want wanted) (*perfetto.Step, error) {
 			part.Start, part.End = min(part.Start, other.Start), max(part.End, other.End)
 		}
 		parts[keyOf(r)] = part
-		if s := r.uint("start_ns"); s > start || newest == "" {
+		if s := r.uint("start_ns"); s > start || s == start && r.text("run") > newest || newest == "" {
 			newest, start = r.text("run"), s
 		}
 	})
@@ -146,8 +154,9 @@ func readStep(a archive, want wanted) (*perfetto.Step, error) {
 		return nil, err
 	}
 	step := &perfetto.Step{Run: newest, Seq: uint64(plainSeq(want.seq))}
-	for key, part := range parts {
+	for _, key := range slices.SortedFunc(maps.Keys(parts), rankKey.compare) {
 		if key.run == newest {
+			part := parts[key]
 			part.Kernels = inOrder(part.Kernels, positions[key])
 			step.Ranks = append(step.Ranks, *part)
 		}

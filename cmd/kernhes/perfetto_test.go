@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/parquet"
-	"github.com/kernhes/kernhes/internal/perfetto"
 )
 
 // archiveOf writes the tables of both ranks of a recording, once for each run, and returns the ranks.
@@ -66,7 +64,6 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "two", step.Run)
 		require.Len(t, step.Ranks, 2)
-		slices.SortFunc(step.Ranks, func(a, b perfetto.Rank) int { return cmp.Compare(a.Rank, b.Rank) })
 		for n := range ranks {
 			want, got := ranks[n].Steps[at], step.Ranks[n]
 			assert.EqualValues(t, n, got.Rank)

@@ -377,6 +377,25 @@ func TestManyRanksWaitInBoundedRows(t *testing.T) {
 	require.Len(t, readArrow(t, b.Bytes())["seq"], 1000)
 }
 
+// TestRanksOfEqualSizeMakeOneFile has two ranks with as many rows wait when a third has one too many: the first goes.
+func TestRanksOfEqualSizeMakeOneFile(t *testing.T) {
+	for range 20 {
+		var b bytes.Buffer
+		w, err := NewWriter(&b, Steps, Options{RowGroupRows: 100, MaxPending: 40})
+		require.NoError(t, err)
+		for _, rank := range []int64{2, 1, 3} {
+			c := &chunk.Chunk{Identity: chunk.Identity{Run: "run", Rank: rank}}
+			for i := range 20 - 19*(rank/3) {
+				c.Steps = append(c.Steps, chunk.Step{Seq: i, Last: true})
+			}
+			require.NoError(t, w.WriteChunk(c))
+		}
+		require.Len(t, w.Groups(), 1)
+		require.Len(t, w.Groups()[0].Sources, 1)
+		require.EqualValues(t, 1, w.Groups()[0].Sources[0].Rank)
+	}
+}
+
 // failing fails at a write.
 type failing struct{ left int }
 

@@ -170,8 +170,9 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 		return w.group(key)
 	}
 	if w.rows.waiting > int64(w.o.MaxPending) {
-		for k, other := range w.waiting {
-			if other.rows > w.waiting[key].rows {
+		// Of ranks with as many, the one at hand, else the first in order: the same chunks make the same file.
+		for _, k := range ranksInOrder(w.waiting) {
+			if w.waiting[k].rows > w.waiting[key].rows {
 				key = k
 			}
 		}

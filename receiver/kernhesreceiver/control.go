@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -189,7 +190,8 @@ func (a *tracesAnswer) judge(ask sample.Ask, wait time.Duration) (complete bool,
 // parseAsk reads the parameters of POST /trace. Its errors name the parameter.
 func parseAsk(q url.Values) (ask sample.Ask, wait time.Duration, err error) {
 	ask.Steps, wait = 1, traceWait
-	for name, values := range q {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		values := q[name]
 		if len(values) != 1 {
 			return ask, 0, fmt.Errorf("%q: given %d times", name, len(values))
 		}

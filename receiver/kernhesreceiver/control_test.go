@@ -98,6 +98,10 @@ func TestControlTrace(t *testing.T) {
 		name, _, _ := strings.Cut(query, "=")
 		assert.Contains(t, body["error"], name)
 	}
+	for range 20 { // of several faults, the first by name
+		_, body = ask(t, c, "POST", "/trace?wait=x&steps=0&rank=x&seq=x")
+		assert.Contains(t, body["error"], "rank:")
+	}
 	fault = sample.ErrBusy
 	status, _ = ask(t, c, "POST", "/trace")
 	assert.Equal(t, http.StatusTooManyRequests, status)

@@ -140,6 +140,7 @@ type remembered struct {
 	frame uint64            // highest that was acknowledged
 	bye   bool              // it ended by itself
 	steps map[string]uint64 // id to last frame of the steps beyond that are in the dump
+	last  int64             // byte at which its last line in the dump ends
 }
 
 // openDump opens or makes the file, cuts off a torn last line, and returns the sessions that it tells of.
@@ -210,6 +211,7 @@ func readDump(r io.Reader) (map[uint64]remembered, int64, error) {
 		case "session":
 			s.bye = line.Ended == "bye"
 		}
+		s.last = size
 		past[id] = s
 	}
 }

@@ -263,3 +263,23 @@ func TestDumpHasTheNamesOfTheRecordings(t *testing.T) {
 	assert.EqualValues(t, 100, lines[0]["in_steps"])
 	assert.EqualValues(t, 20, lines[0]["captured_launches"])
 }
+
+// Of more sessions than are remembered, the dump's last ones are.
+func TestDumpRemembersItsLastSessions(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "steps.jsonl")
+	var text strings.Builder
+	const sessions = maxPast + 10
+	for i := 1; i <= sessions; i++ {
+		text.WriteString(`{"kind":"ack","session":"` + sessionName(uint64(i)) + `","frame":7}` + "\n")
+	}
+	text.WriteString(`{"kind":"session","session":"` + sessionName(1) + `","ended":"bye"}` + "\n") // the first one speaks last
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	b := newBench(t, func(c *Config) { c.Dump = path })
+	require.Len(t, b.r.table.past, maxPast)
+	require.Equal(t, uint64(7), b.r.table.past[1].frame)
+	for i := 2; i <= 11; i++ {
+		require.NotContains(t, b.r.table.past, uint64(i))
+	}
+	require.Contains(t, b.r.table.past, uint64(12))
+	require.Contains(t, b.r.table.past, uint64(sessions))
+}

@@ -1,8 +1,10 @@
 package kernhesreceiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -116,8 +118,9 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 			return err
 		}
 		r.dump = d
-		for id, p := range past {
-			r.table.remember(id, p)
+		// The table forgets those that it was told of first.
+		for _, id := range slices.SortedFunc(maps.Keys(past), func(a, b uint64) int { return cmp.Compare(past[a].last, past[b].last) }) {
+			r.table.remember(id, past[id])
 		}
 	}
 	listener, err := listen(ctx, r.cfg)

@@ -1,7 +1,9 @@
 package kernhesreceiver
 
 import (
+	"cmp"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,9 +35,10 @@ type engine interface {
 //	                  │  └──────────────────────────────────┼─────────────────────────────┘
 //	                  └─────────────────────────────────────┘ reconnect
 type session struct {
-	id   uint64
-	turn chan struct{} // holds one token: whoever has it feeds the engine
-	past remembered    // what the dump, or an earlier life of the session, knows
+	id    uint64
+	place uint64        // among the sessions of the table, in the order in which they began
+	turn  chan struct{} // holds one token: whoever has it feeds the engine
+	past  remembered    // what the dump, or an earlier life of the session, knows
 
 	mu      sync.Mutex
 	engine  engine
@@ -174,6 +177,7 @@ type table struct {
 	order    []uint64              // of past, oldest first
 	bye      uint64
 	gone     uint64
+	begun    uint64 // sessions, until now
 }
 
 // maxPast bounds the ended sessions that are remembered: an engine whose last acknowledgement was lost asks again within seconds.
@@ -206,6 +210,8 @@ func (t *table) find(id uint64, begin func(past remembered) *session) (s *sessio
 		return nil, false
 	}
 	s = begin(t.past[id])
+	t.begun++
+	s.place = t.begun
 	t.sessions[id] = s
 	return s, false
 }
@@ -238,7 +244,7 @@ func (t *table) ended() (bye, gone uint64) {
 	return t.bye, t.gone
 }
 
-// all is the live sessions.
+// all is the live sessions, in the order in which they began.
 func (t *table) all() []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -246,5 +252,6 @@ func (t *table) all() []*session {
 	for _, s := range t.sessions {
 		all = append(all, s)
 	}
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.place, b.place) })
 	return all
 }

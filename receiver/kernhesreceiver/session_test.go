@@ -6,6 +6,21 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+func TestSessionsAreInTheOrderInWhichTheyBegan(t *testing.T) {
+	table := newTable(100)
+	var want []uint64
+	for i := range uint64(20) {
+		id := (i * 7) % 20
+		table.find(id, func(past remembered) *session { return newSession(id, &fakeEngine{}, past) })
+		want = append(want, id)
+	}
+	var got []uint64
+	for _, s := range table.all() {
+		got = append(got, s.id)
+	}
+	assert.Equal(t, want, got)
+}
+
 // TestEndedSessionsAreBounded: 4,096 are remembered, the last ones.
 func TestEndedSessionsAreBounded(t *testing.T) {
 	const kept = 4096

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -140,7 +142,8 @@ func parseYield(q url.Values, back bool) (ask yieldAsk, err error) {
 	if !back {
 		ask.time = yieldTime
 	}
-	for name, values := range q {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		values := q[name]
 		if len(values) != 1 {
 			return ask, fmt.Errorf("%q: given %d times", name, len(values))
 		}

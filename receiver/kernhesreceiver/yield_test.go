@@ -91,6 +91,10 @@ func TestYield(t *testing.T) {
 		assert.Equal(t, want, status, query)
 		assert.NotEmpty(t, body["error"], query)
 	}
+	for range 20 { // of several faults, the first by name
+		_, body = ask(t, b.r.control, "POST", "/yield?seconds=0&rank=x&other=1")
+		assert.Contains(t, body["error"], `"other"`)
+	}
 	status, _ = ask(t, b.r.control, "DELETE", "/yield?seconds=3")
 	assert.Equal(t, http.StatusBadRequest, status)
 }

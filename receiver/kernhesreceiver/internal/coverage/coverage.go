@@ -2,7 +2,11 @@
 // default, with a call, in a step.
 package coverage
 
-import "github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+import (
+	"slices"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+)
 
 // A Position is one kernel of a shape.
 type Position struct {
@@ -61,6 +65,7 @@ func (t *Time) join(o Time) { t.NS += o.NS; t.Kernels += o.Kernels }
 //	a step: one addition a kernel ──▶ tallies ──a report, or too many──▶ totals and names
 type Account struct {
 	tallies    map[*Plan]*tally
+	order      []*tally // those of tallies, oldest first: which names are kept must not depend on the map's order
 	totals     Totals
 	defaulted  top
 	unlabelled top
@@ -68,6 +73,7 @@ type Account struct {
 
 // A tally is the steps of one plan that are not in the totals yet.
 type tally struct {
+	plan  *Plan
 	steps uint64
 	ns    []uint64 // by group
 }
@@ -112,29 +118,33 @@ func (a *Account) tally(p *Plan) *tally {
 	if len(a.tallies) >= maxTallies {
 		a.fold()
 		clear(a.tallies)
+		clear(a.order)
+		a.order = a.order[:0]
 	}
 	if a.tallies == nil {
 		a.tallies = map[*Plan]*tally{}
 	}
-	t := &tally{ns: make([]uint64, len(p.groups))}
+	t := &tally{plan: p, ns: make([]uint64, len(p.groups))}
 	a.tallies[p] = t
+	a.order = append(a.order, t)
 	return t
 }
 
 // fold adds the tallies to the totals, and lets go of those of plans that had no step since the last time.
 func (a *Account) fold() {
-	for p, t := range a.tallies {
+	a.order = slices.DeleteFunc(a.order, func(t *tally) bool {
 		if t.steps == 0 {
-			delete(a.tallies, p)
-			continue
+			delete(a.tallies, t.plan)
+			return true
 		}
-		for i := range p.groups {
-			g := &p.groups[i]
+		for i := range t.plan.groups {
+			g := &t.plan.groups[i]
 			a.add(g, Time{t.ns[i], t.steps * g.kernels})
 		}
 		t.steps = 0
 		clear(t.ns)
-	}
+		return false
+	})
 }
 
 // add adds kernels of steps.

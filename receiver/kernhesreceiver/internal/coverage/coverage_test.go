@@ -87,6 +87,27 @@ func TestTopIsBounded(t *testing.T) {
 	}
 }
 
+// With more names than are remembered, which of them are does not depend on chance: those of the plans that came last take the
+// place of the first ones.
+func TestSameStepsGiveTheSameNames(t *testing.T) {
+	const more = 3
+	var a Account
+	for i := range maxTallies {
+		var positions []Position
+		for k := range 2 {
+			positions = append(positions, Position{fmt.Sprintf("kernel %03d.%d", i, k), span.ByDefault, true})
+		}
+		a.Step(planOf(positions), []span.Span{span.Make(10, 11, span.Compute), span.Make(20, 21, span.Compute)})
+	}
+	// Names have their places in turn, and each takes that of the least: the first of equal ones. So after 256 names of 1 ns each,
+	// the next 256 take their places from the first on, and have 2 ns.
+	got := a.Report(more).Defaulted
+	want := []Named{{"kernel 128.0", Time{2, 2}, 1}, {"kernel 128.1", Time{2, 2}, 1}, {"kernel 129.0", Time{2, 2}, 1}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // BenchmarkStep sums a step whose kernels are known, and one that changes at each kernel.
 func BenchmarkStep(b *testing.B) {
 	for what, mixed := range map[string]bool{"known": false, "mixed": true} {

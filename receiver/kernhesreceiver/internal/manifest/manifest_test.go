@@ -205,6 +205,9 @@ func TestKernMutations(t *testing.T) {
 	check(`{"var": "tokens"}`, `{"var": "tokens", "i32": 1}`, `programs.prefill.calls[1].args[3]: want one source, got 2`)
 	check(`{"mul": ["tokens", 1024]}`, `{"div": ["tokens", 1024]}`, `programs.prefill.calls[5].args[2].expr: is no expression`)
 	check(`"module": "attn", "entry": "paged_attn"`, `"module": "atten", "entry": "paged_attn"`, `ops.attn.impl.launches[0].module: no module "atten"`)
+	for range 20 { // of several keys that are missing, the first in order
+		check(`"module": "attn", "entry": "paged_attn", `, ``, `ops.attn.impl.launches[0]: key "entry" is missing`)
+	}
 	check(`"entry": "paged_attn", `, ``, `ops.attn.impl.launches[0]: key "entry" is missing`)
 	check(`extern:nccl_allgather_bf16`, `extern:nccl_broadcast_bf16`, `ops.gather.impl.launches[0].entry: no built-in "extern:nccl_broadcast_bf16"`)
 	check(`{"entry": "extern:cublaslt_bf16_tn"}`, `{"entry": "extern:cublaslt_bf16_tn", "block": [1,1,1]}`, `unknown key "block"`)

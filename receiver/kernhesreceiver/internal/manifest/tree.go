@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -200,8 +201,8 @@ func (v *value) object(f fields) error {
 			return v.fault("unknown key %.100q", key)
 		}
 	}
-	for key, what := range f {
-		if what[0] == '!' && v.get(key) == nil {
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		if f[key][0] == '!' && v.get(key) == nil {
 			return v.fault("key %q is missing", key)
 		}
 	}
