@@ -121,7 +121,7 @@ func (p *process) settle() {
 	if w.guessed = len(w.stepping) == 0; w.guessed && len(p.devices) > 0 {
 		w.stepping = []*deviceState{slices.MaxFunc(p.devices, func(a, b *deviceState) int { return cmp.Compare(a.kernels, b.kernels) })}
 	}
-	claim := identity.Claim{Session: p.session, Name: w.name, World: world, Host: w.evidence["host"], Started: p.started()}
+	claim := identity.Claim{Session: p.session, Name: w.name, World: world, Host: w.evidence["host"], Started: p.started(), Guess: w.guessed}
 	for i, d := range w.stepping {
 		claim.Wants = append(claim.Wants, p.want(d, i))
 	}
@@ -137,7 +137,9 @@ func (p *process) settle() {
 		d.rank = noRank
 	}
 	for i, d := range w.stepping {
-		p.become(d, joined.Ranks[i], joined.Own[i])
+		if d.rank = joined.Ranks[i]; !w.guessed { // a guess holds no rank
+			p.holdsRank(d.rank, d, joined.Own[i])
+		}
 	}
 	p.renamed()
 	p.set.log.Info("engine process has a run and ranks", zap.String("session", sessionName(p.session)), zap.String("pid", p.info["pid"]),
@@ -228,8 +230,14 @@ func (p *process) want(d *deviceState, n int) identity.Want {
 	return identity.Want{Any: true, Device: identity.Device(p.who.evidence, d.id)}
 }
 
-// become gives a device its rank.
-func (p *process) become(d *deviceState, rank int64, own bool) {
+// hold claims the rank that the process guessed, for the device that has its first step.
+func (p *process) hold(d *deviceState) {
+	want := p.want(d, 0)
+	if !want.Any {
+		want.Rank = d.rank // as it was settled
+	}
+	rank, own, err := p.set.starts.Own(p.session, want)
+	p.rememberFailed(err)
 	d.rank = rank
 	p.holdsRank(rank, d, own)
 }
@@ -253,16 +261,17 @@ func (p *process) holdsRank(rank int64, d *deviceState, own bool) bool {
 func (p *process) stepped(d *deviceState) {
 	w := &p.who
 	if slices.Contains(w.stepping, d) {
-		w.guessed = w.guessed && d != w.stepping[0]
+		if w.guessed && d == w.stepping[0] { // the guess was right
+			w.guessed = false
+			p.hold(d)
+		}
 		return
 	}
 	if w.guessed { // the guess was wrong: the rank goes to the device with steps
 		was := w.stepping[0]
 		w.stepping[0], w.guessed, w.late = d, false, w.late+1
 		d.rank, was.rank = was.rank, noRank
-		if one := w.texts[d.rank]; one.device == was.id {
-			w.texts[d.rank] = rankOwner{d.id, one.own}
-		}
+		p.hold(d)
 		p.renamed()
 		return
 	}
@@ -270,7 +279,8 @@ func (p *process) stepped(d *deviceState) {
 	w.stepping = append(w.stepping, d)
 	rank, own, err := p.set.starts.Own(p.session, want)
 	p.rememberFailed(err)
-	p.become(d, rank, own)
+	d.rank = rank
+	p.holdsRank(rank, d, own)
 	d.source, d.packed.stale = nil, true
 }
 

@@ -299,6 +299,83 @@ func TestAProcessWithoutRecordsClaimsNothing(t *testing.T) {
 	assert.Equal(t, "bar", run)
 }
 
+// TestAHelperOfAnEngineDoesNotSplitItsRun: a process runs kernels and no step on a worker's GPU. It lives on, or ends before.
+func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		for _, order := range [][]string{{"1", "0", "2"}, {"0", "1", "2"}} {
+			f := newFleet(t)
+			workers := map[string]*script{}
+			for _, rank := range order {
+				workers[rank] = f.process("run", "bar", "rank", rank)
+			}
+			helper := f.process("run", "bar", "rank", "0")
+			helper.launch(1, 1)
+			helper.onDevice(0, 1, 2, 3)
+			helper.flushed(31_000_000)
+			if ends {
+				f.starts.Leave(f.next)
+				helper.p.end(false)
+			}
+			require.Equal(t, "bar", helper.p.reports()[0].info["run"])
+			assert.True(t, helper.p.reports()[0].guessed, "it is no rival of the worker")
+			runs := map[string]bool{}
+			for _, rank := range order {
+				w := workers[rank]
+				w.step(1, "step:decode seq=1", 0)
+				run, _ := w.runRanks()
+				runs[run] = true
+				assert.Equal(t, rank, string(rune('0'+w.lines[0].Rank)))
+				assert.True(t, w.lines[0].Pairs)
+			}
+			assert.Len(t, runs, 1, "ends %v, order %v", ends, order)
+			if !ends { // it does run a step after all, of a rank that is a worker's
+				helper.step(40_000_000, "step:decode seq=1", 0)
+				require.Len(t, helper.lines, 1)
+				assert.False(t, helper.lines[0].Pairs)
+				assert.GreaterOrEqual(t, helper.lines[0].Seq, uint64(1<<62))
+				assert.False(t, helper.p.reports()[0].guessed)
+				assert.Contains(t, helper.p.chunkCounts(helper.p.devices[0]), chunk.Count{Name: "rank_conflicts", Value: 1})
+			}
+		}
+	}
+}
+
+// TestAnEngineThatLoadsForLong is settled before its first step: its ranks are its own then, and those of its next start are not.
+func TestAnEngineThatLoadsForLong(t *testing.T) {
+	f := newFleet(t)
+	runs := map[string]bool{}
+	for start := range 6 {
+		pairs := func(rank string) []string { return []string{"run", "bar", "rank", rank} }
+		if start >= 3 { // devices whose places are not known
+			pairs = func(rank string) []string { return []string{"run", "mig", "visible_devices", "MIG-" + rank} }
+		}
+		ranks := []*script{f.process(pairs("0")...), f.process(pairs("1")...)}
+		names := map[string]bool{}
+		for _, s := range ranks {
+			s.launch(1, 1)
+			s.onDevice(0, 1, 2, 3)
+			s.flushed(31_000_000)
+			names[s.p.reports()[0].info["run"]] = true
+		}
+		for _, s := range ranks {
+			if start%3 == 1 {
+				break // it crashes before its first step
+			}
+			s.step(40_000_000, "step:decode seq=1", 0)
+			run, _ := s.runRanks()
+			names[run] = true
+			assert.True(t, s.lines[0].Pairs)
+		}
+		require.Len(t, names, 1)
+		for name := range names {
+			assert.False(t, runs[name], "start %d: %s", start, name)
+			runs[name] = true
+		}
+		f.starts.Leave(f.next)
+		f.starts.Leave(f.next - 1)
+	}
+}
+
 // TestInfoDoesNotMoveARun that is settled.
 func TestInfoDoesNotMoveARun(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "0")

@@ -43,6 +43,7 @@ func (p *process) reports() []rankReport {
 	for i, d := range p.devices {
 		reports[i] = p.report(d)
 		reports[i].unplaced = !p.who.settled
+		reports[i].guessed = p.who.guessed
 	}
 	first := &reports[max(0, slices.Index(p.devices, p.main))]
 	c := p.names.Counts

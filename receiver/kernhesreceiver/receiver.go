@@ -449,7 +449,7 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 			report.waiting++
 		}
 		for i := range s.reports {
-			if one := &s.reports[i]; s.connected && !one.unplaced && one.rank != noRank {
+			if one := &s.reports[i]; s.connected && !one.unplaced && !one.guessed && one.rank != noRank {
 				ranks[one.claimRank()]++
 			}
 		}

@@ -29,6 +29,7 @@ type rankReport struct {
 	down   string        // why it is not heard; empty: it is
 
 	unplaced bool // no kernel has shown which device it is, and one still may
+	guessed  bool // the process has run no step, so that its rank is no claim
 
 	sinceNS     uint64 // unix ns: when the totals began to count
 	nowNS       uint64 // engine's clock at its last heartbeat

@@ -33,6 +33,7 @@ type sessionStatus struct {
 	RunFrom       string            `json:"run_from"`  // the evidence
 	RankFrom      string            `json:"rank_from"` // likewise
 	claims        string            // of reports
+	guessed       bool              // of reports
 	PID           string            `json:"pid"`
 	Host          string            `json:"host"`
 	Engine        string            `json:"engine"`
@@ -171,6 +172,7 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 		r := &from.reports[i]
 		if i == 0 { // what is of the process as a whole
 			text := func(key string) string { return clean(r.info[key]) }
+			s.guessed = r.guessed
 			s.claims, s.RunFrom, s.RankFrom = cmp.Or(r.claims, r.info["run"]), r.runFrom, r.rankFrom
 			s.Run, s.PID, s.Host, s.Engine = text("run"), text("pid"), text("host"), text("engine")
 			s.EngineVersion, s.Model = text("engine_version"), text("model")

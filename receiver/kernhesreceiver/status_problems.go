@@ -89,7 +89,7 @@ func problems(s *status, refused []string, quiet map[string]bool) []string {
 					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
 				}
 			}
-			if p.Connected && p.Run != "" && r.Rank != noRank {
+			if p.Connected && p.Run != "" && !p.guessed && r.Rank != noRank {
 				one := claim{p.claims, r.Rank}
 				claims[one] = append(claims[one], p.Run)
 			}

@@ -331,6 +331,25 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestGuessesAreBounded has processes without steps come and go beside one that lives.
+func TestGuessesAreBounded(t *testing.T) {
+	s := NewStarts()
+	s.Arrive(1, pairs("run=bar"))
+	runs := map[string]bool{joiner{t, s}.run(1, given, 0): true}
+	for session := uint64(2); session < 3+maxGuesses; session++ {
+		j, err := s.Join(Claim{Session: session, Name: given, Wants: []Want{{Rank: 0}}, Guess: true})
+		require.NoError(t, err)
+		assert.Equal(t, []bool{false}, j.Own)
+		runs[j.Run] = true
+	}
+	assert.Len(t, runs, 2, "the last of them begins a start")
+	assert.Equal(t, maxGuesses+2, s.ranks)
+	_, own, err := s.Own(3+maxGuesses-1, Want{Rank: 0})
+	require.NoError(t, err)
+	assert.True(t, own, "it runs a step after all")
+	assert.Equal(t, maxGuesses+2, s.ranks)
+}
+
 // TestRanksOfOneProcessAreBounded has a process name more ranks than it may.
 func TestRanksOfOneProcessAreBounded(t *testing.T) {
 	s := NewStarts()

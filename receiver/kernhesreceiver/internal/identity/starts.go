@@ -16,21 +16,23 @@ const (
 
 	maxSessionRanks = 1024 // of one process
 	maxStartDevices = 1024 // of one start, whose places are not known
+	maxGuesses      = 1024 // of one start
 )
 
 // Starts knows which engine processes belong to which start. A name may be used again, so a start is a name's generation:
 //
 //	a rank that the newest start of the name lacks joins it
 //	a rank that it has, brought by another process, begins a new start
+//	a process that has run no step only guesses its rank: it shares the rank with a connected process, and holds none
 //
-// So no two processes are one rank of one run, whatever they say of themselves. Starts is safe for concurrent use.
+// So no two processes run steps of one rank of one run, whatever they say of themselves. Starts is safe for concurrent use.
 type Starts struct {
 	mu       sync.Mutex
 	newest   map[string]*start // by name
 	runs     map[string]*start
 	sessions map[uint64]*start
 	order    []*start // oldest first
-	ranks    int      // of all starts
+	ranks    int      // of all starts, with guesses
 	here     map[uint64]presence
 	memory   *memory // nil: starts are forgotten with the collector
 }
@@ -43,6 +45,7 @@ type start struct {
 	devices map[string]int64   // ranks by device, where only that says them
 	owners  map[string]uint64  // the session that has each device
 	held    map[uint64][]int64 // ranks of each session, in the order in which it claimed them
+	guesses map[uint64]int64   // the rank that a session without steps guesses
 }
 
 // A presence is a connected process that may not be settled yet.
@@ -108,6 +111,7 @@ type Claim struct {
 	Host    string
 	Started time.Time // the process
 	Wants   []Want
+	Guess   bool // it has run no step: what it wants may be another process's
 }
 
 // A Want is the rank of one device with steps.
@@ -121,7 +125,7 @@ type Want struct {
 type Joined struct {
 	Run   string
 	Ranks []int64 // by Want
-	Own   []bool  // by Want: no other process is that rank of the run
+	Own   []bool  // by Want: no other process is that rank of the run; false for a guess
 	Again bool    // the name was used before, so that the run has another
 	Live  uint64  // ranks that a process which is still connected has in the newest start of the name
 }
@@ -134,7 +138,7 @@ func (s *Starts) Join(c Claim) (j Joined, err error) {
 	if st == nil {
 		st = s.newest[c.Name.Text]
 		live = s.rivals(st, &c)
-		if st == nil || st.has(&c) {
+		if st == nil || s.contested(st, &c) {
 			st = s.begin(&c, st != nil)
 		}
 	}
@@ -142,7 +146,12 @@ func (s *Starts) Join(c Claim) (j Joined, err error) {
 	j = Joined{Run: st.run, Live: live, Again: st.run != c.Name.Text && !c.Name.Local}
 	before := len(st.held[c.Session])
 	for i := range c.Wants {
-		rank, own := s.claim(st, c.Session, &c.Wants[i])
+		rank, own := s.rankOf(st, &c.Wants[i]), false
+		if c.Guess {
+			s.guess(st, c.Session, rank)
+		} else {
+			rank, own = s.claim(st, c.Session, &c.Wants[i])
+		}
 		j.Ranks, j.Own = append(j.Ranks, rank), append(j.Own, own)
 	}
 	return j, s.remember(st, c.Session, before)
@@ -156,33 +165,71 @@ func (s *Starts) Own(session uint64, w Want) (rank int64, own bool, err error) {
 	if st == nil {
 		return w.Rank, false, nil
 	}
+	if _, guessed := st.guesses[session]; guessed { // it has run a step now
+		delete(st.guesses, session)
+		s.ranks--
+	}
 	before := len(st.held[session])
 	rank, own = s.claim(st, session, &w)
 	return rank, own, s.remember(st, session, before)
 }
 
-// has reports whether another process is one of the ranks that a process wants, or has one of its devices.
-func (st *start) has(c *Claim) bool {
+// contested reports whether another process is one of the ranks that a process wants, so that it is of another start.
+// A guess does not contest the rank of a connected process, and is no obstacle while processes of its start are connected.
+func (s *Starts) contested(st *start, c *Claim) bool {
+	if c.Guess && len(st.guesses) >= maxGuesses {
+		return true
+	}
 	return slices.ContainsFunc(c.Wants, func(w Want) bool {
-		if w.Any {
-			owner, ok := st.owners[w.Device]
-			return ok && owner != c.Session
+		if owner, ok := st.owner(&w); ok && owner != c.Session {
+			_, here := s.here[owner]
+			return !c.Guess || !here
 		}
-		owner, ok := st.ranks[w.Rank]
-		return ok && owner != c.Session
+		return st.guessed(&w) && !s.alive(st)
 	})
+}
+
+// owner is the session that has a rank, or a device.
+func (st *start) owner(w *Want) (session uint64, ok bool) {
+	if w.Any {
+		session, ok = st.owners[w.Device]
+		return session, ok
+	}
+	session, ok = st.ranks[w.Rank]
+	return session, ok
+}
+
+// guessed reports whether a process without steps guessed a rank.
+func (st *start) guessed(w *Want) bool {
+	rank, ok := w.Rank, true
+	if w.Any {
+		rank, ok = st.devices[w.Device]
+	}
+	for _, guess := range st.guesses {
+		if ok && guess == rank {
+			return true
+		}
+	}
+	return false
+}
+
+// alive reports whether a process of a start is connected.
+func (s *Starts) alive(st *start) bool {
+	for session := range st.held {
+		if _, here := s.here[session]; here {
+			return true
+		}
+	}
+	return false
 }
 
 // rivals counts the ranks that a process wants and another has that is still connected.
 func (s *Starts) rivals(st *start, c *Claim) (n uint64) {
-	if st == nil {
+	if st == nil || c.Guess {
 		return 0
 	}
 	for _, w := range c.Wants {
-		owner, ok := st.ranks[w.Rank]
-		if w.Any {
-			owner, ok = st.owners[w.Device]
-		}
+		owner, ok := st.owner(&w)
 		if _, here := s.here[owner]; ok && here && owner != c.Session {
 			n++
 		}
@@ -214,7 +261,10 @@ func stamp(c *Claim) string {
 
 // add adds a start, the newest of its name.
 func (s *Starts) add(name, run string) *start {
-	st := &start{name: name, run: run, ranks: map[int64]uint64{}, devices: map[string]int64{}, owners: map[string]uint64{}, held: map[uint64][]int64{}}
+	st := &start{
+		name: name, run: run, ranks: map[int64]uint64{}, devices: map[string]int64{}, owners: map[string]uint64{}, held: map[uint64][]int64{},
+		guesses: map[uint64]int64{},
+	}
 	s.newest[name], s.runs[run] = st, st
 	s.order = append(s.order, st)
 	for len(s.order) > maxStarts || s.ranks > maxRanks && len(s.order) > 1 {
@@ -227,7 +277,7 @@ func (s *Starts) add(name, run string) *start {
 func (s *Starts) forget() {
 	old := s.order[0]
 	s.order = s.order[1:]
-	s.ranks -= len(old.ranks)
+	s.ranks -= len(old.ranks) + len(old.guesses)
 	if s.newest[old.name] == old {
 		delete(s.newest, old.name)
 	}
@@ -239,9 +289,8 @@ func (s *Starts) forget() {
 
 // claim gives a session a rank of a start.
 func (s *Starts) claim(st *start, session uint64, w *Want) (rank int64, own bool) {
-	rank = w.Rank
+	rank = s.rankOf(st, w)
 	if w.Any {
-		rank = s.place(st, w.Device)
 		st.owners[w.Device] = session
 	}
 	if owner, taken := st.ranks[rank]; taken {
@@ -252,6 +301,22 @@ func (s *Starts) claim(st *start, session uint64, w *Want) (rank int64, own bool
 	}
 	s.take(st, session, rank)
 	return rank, true
+}
+
+// rankOf is the rank that a session wants.
+func (s *Starts) rankOf(st *start, w *Want) int64 {
+	if w.Any {
+		return s.place(st, w.Device)
+	}
+	return w.Rank
+}
+
+// guess notes the rank that a session without steps guesses. It holds none.
+func (s *Starts) guess(st *start, session uint64, rank int64) {
+	if _, again := st.guesses[session]; !again {
+		s.ranks++
+	}
+	st.guesses[session] = rank
 }
 
 // take notes that a session is a rank.
