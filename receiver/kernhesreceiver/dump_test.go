@@ -234,7 +234,7 @@ func TestReadDumpForgetsWhatCannotComeAgain(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 196, size)
 	assert.Equal(t, map[uint64]remembered{
-		10: {frame: 7, steps: map[string]uint64{"2/1": 9}}, 11: {steps: map[string]uint64{"1/1": 2}}}, past)
+		10: {frame: 7, steps: map[string]uint64{"2/1": 9}, last: 196}, 11: {steps: map[string]uint64{"1/1": 2}, last: 156}}, past)
 }
 
 // The names of a recording's expected figures are the dump's.
