@@ -30,9 +30,10 @@ import (
 
 // A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
 // one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "chunk BYTES" makes
-// a chunk of three kernels and two copies, "bad" is a protocol error.
+// a chunk of three kernels and two copies, "lose" counts a lost record, "bad" is a protocol error.
 type fakeEngine struct {
 	hello wire.Hello
+	since time.Time
 	got   uint64
 	held  uint64
 	pack  uint64
@@ -44,6 +45,7 @@ type fakeEngine struct {
 	became  []bool   // of parcels, in order: taken by the pipeline, or refused
 	count   loose
 	steps   uint64
+	lost    uint64
 	over    bool
 }
 
@@ -59,6 +61,8 @@ func (e *fakeEngine) frame(f wire.Frame) error {
 		e.lines = append(e.lines, stepLine{Kind: "step", Session: sessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
 	case word == "outside":
 		e.count.Outside++
+	case word == "lose":
+		e.lost++
 	case word == "hold":
 		e.held = f.Number
 	case word == "pack":
@@ -121,7 +125,8 @@ func (e *fakeEngine) end(bool) {
 
 func (e *fakeEngine) reports() []rankReport {
 	return []rankReport{{info: e.hello.Info, kernels: e.steps + e.count.Outside,
-		became: kernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps}}
+		became: kernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps,
+		whole: true, sinceNS: uint64(e.since.UnixNano()), dropped: map[string]uint64{"other": e.lost}}}
 }
 
 // A bench is a receiver with a fake engine behind it.
@@ -137,7 +142,7 @@ type bench struct {
 // newBench starts a receiver that exports only at the end of sessions unless change says otherwise.
 func newBench(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
-	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) engine { return &fakeEngine{hello: h} }, change)
+	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) engine { return &fakeEngine{hello: h, since: time.Now()} }, change)
 }
 
 // newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.

@@ -207,7 +207,7 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 	s := l.session
 	s.mu.Lock()
 	s.heard = time.Now()
-	err := s.engine.frame(f)
+	err := s.frame(f)
 	if err == nil && f.Kind == wire.KindBye {
 		s.mu.Unlock()
 		return l.bye(ctx)

@@ -152,7 +152,6 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
 	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
 	s.count(metadata.KernGraphReplaysUncheckedTotal, r.launches.Unchecked)
-	s.count(metadata.KernKernelsMissingTotal, r.missing)
 	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
 
 	s.count(metadata.KernIdentityLateTotal, r.late)
@@ -164,11 +163,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 		s.count(metadata.KernRangeFaultsTotal, c.Underflow, "underflow")
 		s.count(metadata.KernRangeFaultsTotal, c.Resynced, "resynced")
 	}
-	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
-	if r.limited != nil {
-		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
-	}
-	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
+	s.losses(r)
 	s.books(r.counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.readable)
 	s.flag(metadata.KernTraceOn, r.tracing && r.down == "")
@@ -179,6 +174,19 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 		s.steps(&r.series[i])
 	}
 	s.shim(r.stats)
+}
+
+// losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.
+func (s *metricSet) losses(r *rankReport) {
+	since := s.since
+	s.since = pcommon.Timestamp(r.lossSince())
+	s.count(metadata.KernKernelsMissingTotal, r.missing)
+	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
+	if r.limited != nil {
+		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
+	}
+	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
+	s.since = since
 }
 
 // age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended

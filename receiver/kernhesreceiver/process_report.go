@@ -47,6 +47,7 @@ func (p *process) reports() []rankReport {
 	}
 	first := &reports[max(0, slices.Index(p.devices, p.main))]
 	c := p.names.Counts
+	first.whole = true
 	first.launches = launchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled, Unchecked: c.Unchecked}
 	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)
 	first.missing = p.missing

@@ -66,6 +66,7 @@ type kernhesReceiver struct {
 	shown     shown
 	endings   endings
 	refusals  refusals
+	left      map[uint64]*losses // of sessions that the receiver before had, and that have not come back; the table's lock guards it
 }
 
 // maxLast bounds the final numbers that wait for a consumer.
@@ -128,6 +129,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 		return errors.Join(err, r.closeDump())
 	}
 	r.listener = listener
+	r.takeOver()
 	r.openStarts()
 	r.listenForControl(ctx)
 	running, stop := context.WithCancel(context.Background())
@@ -162,6 +164,7 @@ func (r *kernhesReceiver) Shutdown(ctx context.Context) error {
 		return errors.Join(err, ctx.Err())
 	}
 	r.export(ctx)
+	r.handOver(time.Now())
 	if r.control != nil {
 		err = errors.Join(err, r.control.Shutdown(ctx))
 	}
@@ -317,7 +320,9 @@ func (r *kernhesReceiver) attach(ctx context.Context, l *link, hello wire.Hello)
 	for {
 		s, known := r.table.find(hello.Session, func(past remembered) *session {
 			r.telemetry.Sessions.Add(ctx, 1)
-			return newSession(hello.Session, r.newEngine(hello), past)
+			s := newSession(hello.Session, r.newEngine(hello), past)
+			s.lost = r.claim(hello.Session)
+			return s
 		})
 		if s == nil {
 			return nil, nil

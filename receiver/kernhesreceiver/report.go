@@ -1,6 +1,7 @@
 package kernhesreceiver
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/books"
@@ -28,10 +29,12 @@ type rankReport struct {
 	silent time.Duration // since its session's last frame came, by the collector's clock
 	down   string        // why it is not heard; empty: it is
 
+	whole    bool // it has what is of the process as a whole: one report of each process
 	unplaced bool // no kernel has shown which device it is, and one still may
 	guessed  bool // the process has run no step, so that its rank is no claim
 
 	sinceNS     uint64 // unix ns: when the totals began to count
+	lossSinceNS uint64 // unix ns: when the losses did, if that was before a reload of the configuration; else 0
 	nowNS       uint64 // engine's clock at its last heartbeat
 	firstNS     uint64 // first kernel's start; 0: no kernel yet
 	lastNS      uint64 // last kernel's end
@@ -66,6 +69,9 @@ type rankReport struct {
 	stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
 	nccl     *ncclLine         // nil: no payload came; only in one report of a process
 }
+
+// lossSince is when losses began to be counted, unix ns.
+func (r *rankReport) lossSince() uint64 { return cmp.Or(r.lossSinceNS, r.sinceNS) }
 
 // A rangesReport is what is known of a process's NVTX ranges.
 type rangesReport struct {

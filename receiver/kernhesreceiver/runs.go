@@ -24,7 +24,7 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 	for _, s := range r.table.all() {
 		s.mu.Lock()
 		if !s.over {
-			one := liveSession{id: s.id, connected: s.conn != nil, reports: s.engine.reports()}
+			one := liveSession{id: s.id, connected: s.conn != nil, reports: s.reports()}
 			notice(one.reports, max(0, now.Sub(s.heard)))
 			settled, by := s.engine.holds()
 			one.open, one.holds = s.engine.received()-settled, by

@@ -47,6 +47,7 @@ type session struct {
 	heard   time.Time // when the last frame came
 	acked   uint64    // highest frame acknowledged, and journaled if there is a dump
 	counted loose     // what the journal has
+	lost    *losses   // before the configuration was reloaded; nil: nothing
 	over    bool
 
 	// What waits to be delivered; whoever has the turn has these.
@@ -66,6 +67,21 @@ const (
 	// maxUnsent is how many bytes of chunks may wait for the logs pipeline before nothing more is read from the engine.
 	maxUnsent = 8 << 20
 )
+
+// frame gives a frame to the engine. The caller holds mu, and has the turn.
+func (s *session) frame(f wire.Frame) error {
+	s.lost.next(f.Number, s.engine)
+	err := s.engine.frame(f)
+	s.lost.next(0, s.engine)
+	return err
+}
+
+// reports are the engine's, with what was lost before. The caller holds mu.
+func (s *session) reports() []rankReport {
+	reports := s.engine.reports()
+	s.lost.add(reports)
+	return reports
+}
 
 // collect takes what has become final from the engine. The caller holds mu, and has the turn.
 func (s *session) collect() {
@@ -147,7 +163,7 @@ func (s *session) ackLine(frame uint64) ackLine {
 func (s *session) finish(d *dump, gone bool, failed error) (reports []rankReport, err error) {
 	s.engine.settled()
 	s.over = true
-	reports = s.engine.reports()
+	reports = s.reports()
 	frame := max(s.acked, s.engine.acknowledgeable())
 	if failed != nil || d == nil {
 		s.acked = frame
