@@ -18,6 +18,7 @@ import (
 var layers = map[string][]string{
 	"books":    {},
 	"faults":   {},
+	"runname":  {},
 	"wire":     {},
 	"span":     {},
 	"metadata": {},
@@ -30,7 +31,7 @@ var layers = map[string][]string{
 	"groups":   {},
 	"nccl":     {"wire"},
 	"seq":      {},
-	"identity": {},
+	"identity": {"runname"},
 	"step":     {"wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
 	"sample":   {},
@@ -44,7 +45,7 @@ const pdata = "go.opentelemetry.io/collector/pdata/"
 
 // folder is where a room lies in the module.
 func folder(room string) string {
-	if room == "wire" || room == "books" || room == "faults" {
+	if room == "wire" || room == "books" || room == "faults" || room == "runname" {
 		return "internal/" + room
 	}
 	return "receiver/kernhesreceiver/internal/" + room
