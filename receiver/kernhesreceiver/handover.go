@@ -55,7 +55,7 @@ func take(endpoint net.Addr) *handover {
 
 func nameOf(endpoint net.Addr) string { return endpoint.Network() + " " + endpoint.String() }
 
-// handOver leaves what this receiver has counted. Nothing of it runs any more.
+// handOver leaves what this receiver has counted. Nothing of it runs any more but the control endpoint.
 func (r *kernhesReceiver) handOver(now time.Time) {
 	h := &handover{endpoint: nameOf(r.listener.Addr()), begun: r.begun, endings: r.endings, last: r.last, sessions: map[uint64]*losses{}}
 	for id, l := range r.left {
@@ -65,7 +65,9 @@ func (r *kernhesReceiver) handOver(now time.Time) {
 	}
 	h.bye, h.gone = r.table.ended()
 	for _, s := range r.table.all() {
+		s.mu.Lock()
 		h.sessions[s.id] = &losses{left: now, frame: s.engine.received(), was: onlyLosses(s.reports())}
+		s.mu.Unlock()
 	}
 	leave(h)
 }
