@@ -160,14 +160,13 @@ func number(v any) bool {
 	return true
 }
 
-// places is a number to at most three places, and at least one.
+// places is a number to three places. Zeros at the end of a fraction are left out, so that round(x, 1) has one place.
 func places(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 3, 64)
-	whole, rest, ok := strings.Cut(text, ".")
-	if !ok { // not a number, or infinite
+	if strings.HasSuffix(text, ".000") || !strings.Contains(text, ".") { // whole, infinite, or not a number
 		return text
 	}
-	return whole + "." + rest[:1] + strings.TrimRight(rest[1:], "0")
+	return strings.TrimRight(text, "0")
 }
 
 // show is a value as a table has it: one line, and no control characters of an engine's texts.
