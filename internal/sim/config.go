@@ -34,8 +34,8 @@ type Config struct {
 	Load     load.Settings
 	Schedule fault.Schedule
 
-	Jitter   float64
-	True     bool // the GPUs' clocks show the true time
+	Jitter   float64 // how much times of kernels vary: 1 as in the recordings, 0 not at all
+	True     bool    // the GPUs' clocks show the true time
 	Flush    time.Duration
 	Disorder uint64
 	Window   time.Duration // traced windows of that length, one in each Every; 0: all is traced
@@ -56,7 +56,7 @@ type Config struct {
 // Defaults are a fleet of four ranks for a minute, as fast as the collector takes it.
 func Defaults() Config {
 	return Config{
-		Layout: program.Layouts()[0], Seed: 1, Run: "sim", Host: "simulated", Duration: time.Minute, Load: load.Defaults(), Jitter: 0.03,
+		Layout: program.Layouts()[0], Seed: 1, Run: "sim", Host: "simulated", Duration: time.Minute, Load: load.Defaults(), Jitter: 1,
 		Flush: 100 * time.Millisecond, Every: 5 * time.Second, Bound: 64 << 20, Patience: time.Minute, Waits: true,
 	}
 }

@@ -18,7 +18,7 @@ const tick = program.Tick
 
 // Times of host and GPU, in ns.
 const (
-	graphGap  = 20 * tick  // between kernels of a graph
+	graphGap  = 13 * tick  // between kernels of a graph, without jitter: the median of the recordings
 	launchGap = 44 * tick  // between launches of an eager program
 	latency   = 125 * tick // from a launch to its kernel's start
 	upload    = 3000 * tick
@@ -68,7 +68,7 @@ func (s *Step) End() (end int64) {
 type Fleet struct {
 	Layout   program.Layout
 	Schedule fault.Schedule
-	Jitter   float64 // standard deviation of a kernel's time, relative
+	Jitter   float64 // how much times vary: 1 as in the recordings, 0 not at all
 	Skew     float64 // how much the load of experts differs between ranks and layers, relative
 	Zero     int64   // true ns at which the schedule begins
 	Gap      int64   // host's time between two steps, ns
@@ -100,7 +100,7 @@ type rank struct {
 
 // New is a fleet whose GPUs are idle from a time on.
 func New(l program.Layout, seed uint64, zero int64) *Fleet {
-	f := &Fleet{Layout: l, Zero: zero, Jitter: 0.03, Skew: 0.08, Gap: 9000 * tick, seed: seed, loads: map[load]float64{}}
+	f := &Fleet{Layout: l, Zero: zero, Jitter: 1, Skew: 0.08, Gap: 9000 * tick, seed: seed, loads: map[load]float64{}}
 	for r := range l.Ranks() {
 		f.ranks = append(f.ranks, &rank{id: r, rng: rand.New(rand.NewPCG(seed, uint64(r)+1)), free: zero, side: zero, host: zero, extra: map[string]int64{}})
 	}

@@ -75,8 +75,8 @@ func TestAWait(t *testing.T) {
 	check(t, "wait of 1", m.Wait(1), int64(0))
 	check(t, "last", m.Last, 1)
 	check(t, "all leave together", steps[0].Spans[1].End, steps[1].Spans[1].End)
-	// Between the kernels of a graph lie 20 ticks of 32 ns.
-	check(t, "gap", steps[0].Spans[1].Start-steps[0].Spans[0].End, int64(640))
+	// Between the kernels of a graph lie 13 ticks of 32 ns.
+	check(t, "gap", steps[0].Spans[1].Start-steps[0].Spans[0].End, int64(416))
 	check(t, "enter", m.Enter[1]-m.Enter[0], int64(3200))
 }
 

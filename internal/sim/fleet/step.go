@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"math"
 	"strings"
 
 	"github.com/kernhes/kernhes/internal/sim/program"
@@ -103,7 +102,7 @@ func (f *Fleet) start(r *rank, s *Step, k *program.Kernel) int64 {
 	gap := int64(tick)
 	launch := s.Launches[0]
 	if s.Program.Graph {
-		gap = graphGap
+		gap = f.gap(r.rng, r.next)
 	} else {
 		launch = s.Launches[r.next]
 	}
@@ -112,18 +111,6 @@ func (f *Fleet) start(r *rank, s *Step, k *program.Kernel) int64 {
 		start = max(start, r.side+gap)
 	}
 	return start
-}
-
-// jittered is a time with the rank's jitter, in whole ticks.
-func (f *Fleet) jittered(r *rank, ns int64) int64 {
-	if f.Jitter == 0 {
-		return ticks(float64(ns))
-	}
-	x := 1 + f.Jitter*math.Abs(r.rng.NormFloat64())
-	if r.rng.Uint64()%256 == 0 { // now and then one takes much longer
-		x += 10 * f.Jitter * r.rng.Float64()
-	}
-	return ticks(float64(ns) * x)
 }
 
 // work is how long a rank's own kernel takes, faults included.
