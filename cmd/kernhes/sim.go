@@ -142,7 +142,7 @@ func simulateTo(ctx context.Context, c sim.Config, path string, out io.Writer) (
 	fmt.Fprintf(out, "%d steps, %d kernels, %.1f MB in %v (%v simulated): %.0f kernels/s; ended: %s\n",
 		r.Steps, r.Kernels, float64(r.Bytes)/1e6, r.Took.Round(time.Millisecond), r.Simulated.Round(time.Millisecond), rate, r.Ended)
 	if r.Dropped > 0 {
-		fmt.Fprintf(out, "%d kernels were dropped, since the collector did not acknowledge them\n", r.Dropped)
+		fmt.Fprintf(out, "%d kernels, copies and events were dropped, since the collector did not acknowledge them in time\n", r.Dropped)
 	}
 	if err != nil {
 		return fmt.Errorf("sim: %w", err)

@@ -64,7 +64,7 @@ func (s *shim) push(f *krec.Push) {
 
 func (s *shim) dropped(f *krec.Dropped) {
 	if f.Count > 0 {
-		s.Lost(sender.LostCUPTI, sender.LostRecords, f.Count, s.Flushed, s.Now)
+		s.Lost(sender.Loss{Reason: sender.LostCUPTI, What: sender.LostRecords, Count: f.Count, From: s.Flushed, To: s.Now})
 	}
 }
 

@@ -36,6 +36,8 @@ const (
 	readable     = 1
 	byeExit      = 1
 
+	frameHead  = 16
+	recordSize = 64
 	eventHead  = 16
 	maxText    = 4096
 	maxStrings = 65536

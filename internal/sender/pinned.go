@@ -1,11 +1,13 @@
 package sender
 
+import "slices"
+
 // pinned is what later frames rest on, for a collector that has not heard the session from its
 // first frame.
 type pinned struct {
 	entries  []entry // in order of their frames
-	launches []mark  // of frames that are not freed
-	base     mark    // the frame up to which all is freed, and the last launch in it
+	launches []mark  // of frames of which it is open whether the collector has them
+	base     mark    // the frame up to which all is freed, and the last launch that the collector has had
 	any      bool    // there was a launch
 }
 
@@ -76,18 +78,24 @@ func (s *Sender) PinPopped(domain uint32, text string, schema uint64, data []byt
 	s.pin(entry{kind: kindEvents, event: n.events})
 }
 
-// Free tells that all frames up to one are freed.
+// Free tells that the collector has had all frames up to one, and that they are freed.
 func (s *Sender) Free(frame uint64) {
 	p := s.pinned
-	if frame <= p.base.frame {
-		return
-	}
-	p.base.frame = frame
+	p.base.frame = max(p.base.frame, frame)
 	n := 0
 	for ; n < len(p.launches) && p.launches[n].frame <= frame; n++ {
 		p.base.correlation, p.any = p.launches[n].correlation, true
 	}
-	p.launches = append(p.launches[:0], p.launches[n:]...)
+	p.launches = slices.Delete(p.launches, 0, n)
+}
+
+// Drop tells that all frames up to one are freed, whether the collector has had them or not.
+func (s *Sender) Drop(frame uint64) { s.pinned.base.frame = max(s.pinned.base.frame, frame) }
+
+// Lose tells that the collector never has a frame: nobody knows of its launches.
+func (s *Sender) Lose(frame uint64) {
+	p := s.pinned
+	p.launches = slices.DeleteFunc(p.launches, func(m mark) bool { return m.frame == frame })
 }
 
 // Snapshot is the state after the last freed frame, as pinned frames, and BASE.

@@ -35,7 +35,7 @@ func New(emit func(number uint64, frame []byte)) *Sender {
 }
 
 func (s *Sender) send(kind uint16, body []byte) {
-	head := append64(append16(append32(make([]byte, 0, 16+len(body)), uint32(len(body))), kind, s.flags), s.number)
+	head := append64(append16(append32(make([]byte, 0, frameHead+len(body)), uint32(len(body))), kind, s.flags), s.number)
 	s.emit(s.number, append(head, body...))
 	if s.number > 0 {
 		s.number++
@@ -193,15 +193,15 @@ func (s *Sender) Clock(before, cupti, after, monotonic uint64) {
 }
 
 // Lost sends a loss.
-func (s *Sender) Lost(reason, what uint32, count, from, to uint64) {
-	s.frame(kindLost, append64(append32(nil, reason, what), count, from, to))
+func (s *Sender) Lost(l Loss) {
+	s.frame(kindLost, append64(append32(nil, l.Reason, l.What), l.Count, l.From, l.To))
 }
 
 // Records sends kernels and copies.
 func (s *Sender) Records(kernels []Kernel, copies []Copy) {
 	for len(kernels) > 0 {
 		n := min(len(kernels), recordsAtOnce)
-		body := make([]byte, 0, 64*n)
+		body := make([]byte, 0, recordSize*n)
 		for i := range kernels[:n] {
 			body = kernels[i].append(body)
 		}
@@ -211,7 +211,7 @@ func (s *Sender) Records(kernels []Kernel, copies []Copy) {
 	}
 	for len(copies) > 0 {
 		n := min(len(copies), recordsAtOnce)
-		body := make([]byte, 0, 64*n)
+		body := make([]byte, 0, recordSize*n)
 		for i := range copies[:n] {
 			body = copies[i].append(body)
 		}

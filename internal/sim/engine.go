@@ -22,10 +22,8 @@ type engine struct {
 	clock clock.Clock
 	truth truth.Rank
 	ended string
-
-	dropped uint64 // kernels
-	done    sync.WaitGroup
-	err     error // of the link
+	done  sync.WaitGroup
+	err   error // of the link
 }
 
 // begin starts a run on all ranks.
@@ -49,6 +47,7 @@ func (s *sim) begin() {
 		e.link = link.New(links)
 		e.link.Lock()
 		e.shim = shim.New(set, r, session, e.link.Emit)
+		e.shim.Losses = e.link.Losses
 		e.link.Attach(e.shim.Wire, e.shim.Hello)
 		e.link.Unlock()
 		e.done.Add(1)
@@ -80,10 +79,6 @@ func (e *engine) with(do func(*shim.Shim)) {
 	if e.link != nil {
 		e.link.Lock()
 		defer e.link.Unlock()
-		if n := e.link.Dropped(); n > 0 {
-			e.shim.Dropped(n)
-			e.dropped += n
-		}
 	}
 	do(e.shim)
 }
@@ -160,10 +155,16 @@ func (s *sim) finish() error {
 		}
 		line := e.truth.Close()
 		line.Ended = e.ended
+		if e.link != nil {
+			e.link.Lock()
+			lost := e.link.Lost()
+			e.link.Unlock()
+			line.DroppedKernels, line.DroppedCopies, line.DroppedEvents = lost.Kernels, lost.Copies, lost.Events
+		}
 		errs = append(errs, s.truth.Write(line))
 		s.result.Kernels += e.shim.Wire.Kernels
 		s.result.Copies += e.shim.Wire.Copies
-		s.result.Dropped += e.dropped
+		s.result.Dropped += line.DroppedKernels + line.DroppedCopies + line.DroppedEvents
 		e.close()
 		if e.link != nil {
 			s.result.Bytes += e.link.Sent

@@ -19,7 +19,7 @@ type Result struct {
 	Kernels   uint64
 	Copies    uint64
 	Bytes     uint64 // that were sent
-	Dropped   uint64 // kernels that the collector did not acknowledge in time
+	Dropped   uint64 // kernels, copies and events that the collector did not acknowledge in time
 	Simulated time.Duration
 	Took      time.Duration
 	Ended     string // bye or hang

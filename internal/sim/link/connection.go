@@ -48,16 +48,17 @@ func (l *Link) connection(ctx context.Context) error {
 	}
 	l.Lock()
 	l.greeted = true
-	l.free(binary.LittleEndian.Uint64(body[16:]))
-	next := binary.LittleEndian.Uint64(body[24:]) + 1
-	snapshot := bytes.Join(l.wire.Snapshot(), nil)
+	received := binary.LittleEndian.Uint64(body[24:])
+	l.queue.resume(binary.LittleEndian.Uint64(body[16:]), received)
+	l.changed.Broadcast()
+	snapshot := bytes.Join(l.queue.wire.Snapshot(), nil)
 	l.Unlock()
 	if _, err := conn.Write(snapshot); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	go func() { done <- l.hear(conn) }()
-	err = l.tell(conn, next)
+	err = l.tell(conn, received+1)
 	_ = conn.Close()
 	return errors.Join(err, <-done)
 }
@@ -80,8 +81,9 @@ func (l *Link) tell(conn net.Conn, next uint64) error {
 		l.Lock()
 		var batch net.Buffers
 		for {
-			first := sort.Search(len(l.frames), func(i int) bool { return l.frames[i].number >= next })
-			for _, f := range l.frames[first:min(first+atOnce, len(l.frames))] {
+			frames := l.queue.frames
+			first := sort.Search(len(frames), func(i int) bool { return frames[i].number >= next })
+			for _, f := range frames[first:min(first+atOnce, len(frames))] {
 				batch = append(batch, f.bytes)
 				next = f.number + 1
 				l.Sent += uint64(len(f.bytes))
@@ -91,6 +93,7 @@ func (l *Link) tell(conn net.Conn, next uint64) error {
 			}
 			l.changed.Wait()
 		}
+		l.queue.sent = max(l.queue.sent, next-1) // also what is being sent
 		closed := l.closed || l.conn != conn
 		l.Unlock()
 		if closed && len(batch) == 0 {
@@ -120,7 +123,8 @@ func (l *Link) hear(conn net.Conn) error {
 			return err
 		}
 		if kind == ack && len(body) >= 8 {
-			l.free(binary.LittleEndian.Uint64(body))
+			l.queue.acknowledge(binary.LittleEndian.Uint64(body))
+			l.changed.Broadcast()
 		}
 		l.Unlock()
 	}

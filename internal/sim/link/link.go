@@ -5,7 +5,6 @@ package link
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"strings"
@@ -22,8 +21,10 @@ const (
 	ack      = 65
 	refused  = 67
 
-	kindKernels = 5
-	mostBody    = 1 << 20 // of what a collector sends
+	kindLost = 8 // of frames that a shim sends
+	kindBye  = 13
+
+	mostBody = 1 << 20 // of what a collector sends
 )
 
 // Settings are what all links of a run share.
@@ -39,26 +40,18 @@ type Link struct {
 	sync.Mutex
 	set     *Settings
 	hello   func() []byte // with Lock held
-	wire    *sender.Sender
 	changed *sync.Cond
+	queue   queue
 
-	frames   []frame // not acknowledged, in order of their numbers
-	bytes    int
 	down     bool // the collector cannot be reached
 	closed   bool
 	conn     net.Conn
-	dropped  uint64 // kernels in frames that were dropped, not told of yet
 	refused  error
 	last     error // of the last connection
 	hurried  bool
 	greeted  bool   // the last connection was welcomed
 	Sent     uint64 // bytes
 	Connects int
-}
-
-type frame struct {
-	number uint64
-	bytes  []byte
 }
 
 // New is a link that is not connected.
@@ -69,46 +62,28 @@ func New(set *Settings) *Link {
 }
 
 // Attach gives the link what it takes a snapshot and HELLO from.
-func (l *Link) Attach(wire *sender.Sender, hello func() []byte) { l.wire, l.hello = wire, hello }
+func (l *Link) Attach(wire *sender.Sender, hello func() []byte) {
+	l.queue.wire, l.hello = wire, hello
+}
 
 // Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest.
 func (l *Link) Emit(number uint64, bytes []byte) {
 	if number == 0 {
 		return // HELLO and BASE are made for each connection
 	}
-	for l.bytes > l.set.Bound && l.set.Wait && !l.hurried && !l.closed && l.refused == nil {
+	for l.queue.bytes > l.set.Bound && l.set.Wait && !l.hurried && !l.closed && l.refused == nil {
 		l.changed.Wait()
 	}
-	for l.bytes > l.set.Bound && len(l.frames) > 0 {
-		f := l.frames[0]
-		if binary.LittleEndian.Uint16(f.bytes[4:]) == kindKernels {
-			l.dropped += uint64(len(f.bytes)-headSize) / 64
-		}
-		l.free(f.number)
-	}
-	l.frames = append(l.frames, frame{number, bytes})
-	l.bytes += len(bytes)
+	l.queue.trim(l.set.Bound)
+	l.queue.add(frame{number, bytes})
 	l.changed.Broadcast()
 }
 
-// free forgets frames up to one.
-func (l *Link) free(number uint64) {
-	n := 0
-	for ; n < len(l.frames) && l.frames[n].number <= number; n++ {
-		l.bytes -= len(l.frames[n].bytes)
-		l.frames[n].bytes = nil
-	}
-	l.frames = l.frames[n:]
-	l.wire.Free(number)
-	l.changed.Broadcast()
-}
+// Losses are what was dropped and lost since the last call, with Lock held.
+func (l *Link) Losses() []sender.Loss { return l.queue.take() }
 
-// Dropped is how many kernels were dropped since the last call, with Lock held.
-func (l *Link) Dropped() uint64 {
-	n := l.dropped
-	l.dropped = 0
-	return n
-}
+// Lost is how much was dropped and lost so far, with Lock held.
+func (l *Link) Lost() Lost { return l.queue.lost }
 
 // Down has the collector be out of reach, or not, with Lock held.
 func (l *Link) Down(down bool) {
@@ -195,11 +170,11 @@ func (l *Link) Wait(timeout time.Duration) error {
 		l.changed.Broadcast()
 	})
 	defer timer.Stop()
-	for len(l.frames) > 0 && !late && !l.closed && l.refused == nil {
+	for len(l.queue.frames) > 0 && !late && !l.closed && l.refused == nil {
 		l.changed.Wait()
 	}
-	if n := len(l.frames); n > 0 {
-		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.frames[0].number, cmp.Or(l.refused, l.last, context.DeadlineExceeded))
+	if n := len(l.queue.frames); n > 0 {
+		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.queue.frames[0].number, cmp.Or(l.refused, l.last, context.DeadlineExceeded))
 	}
 	return nil
 }

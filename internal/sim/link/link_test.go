@@ -29,19 +29,6 @@ func records(set Settings, frames int) (*Link, *sender.Sender) {
 	return l, s
 }
 
-// Without anybody who takes them, the oldest frames are dropped and counted.
-func TestTheOldestAreDropped(t *testing.T) {
-	l, _ := records(Settings{Bound: 800}, 100)
-	l.Lock()
-	defer l.Unlock()
-	if l.bytes > 880 || l.frames[len(l.frames)-1].number != 100 {
-		t.Errorf("%d bytes are kept, the last of frame %d", l.bytes, l.frames[len(l.frames)-1].number)
-	}
-	if n, kept := l.Dropped(), len(l.frames); int(n)+kept != 100 || l.Dropped() != 0 {
-		t.Errorf("%d are dropped, %d kept", n, kept)
-	}
-}
-
 // collect answers one connection as a collector: WELCOME with what it has, then one
 // acknowledgement.
 func collect(t *testing.T, l net.Listener, has, acks uint64) {
@@ -70,7 +57,7 @@ func collect(t *testing.T, l net.Listener, has, acks uint64) {
 			t.Error(err)
 			return
 		}
-		if kind == kindKernels {
+		if kind == 5 { // KERNELS
 			break
 		}
 	}

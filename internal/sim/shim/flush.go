@@ -70,8 +70,7 @@ func (h *Shim) until(t int64) {
 func (h *Shim) flush(at int64) {
 	h.flushed = at
 	if !h.traced {
-		h.Wire.Now = max(h.Wire.Now, uint64(at))
-		h.Wire.Flush(uint64(at))
+		h.send(at, nil, nil)
 		return
 	}
 	var due []sender.Kernel
@@ -117,11 +116,16 @@ func (h *Shim) send(at int64, kernels []sender.Kernel, copies []sender.Copy) {
 			from, to = min(from, k.Start), max(to, k.End)
 		}
 		kernels = kernels[n:]
-		h.Wire.Lost(sender.LostCUPTI, sender.LostKernels, uint64(n), from, to)
+		h.Wire.Lost(sender.Loss{Reason: sender.LostCUPTI, What: sender.LostKernels, Count: uint64(n), From: from, To: to})
 		h.lose -= n
 		h.dropped += n
 	}
 	h.Wire.Records(kernels, copies)
+	if h.Losses != nil { // before the watermark passes the time in which they were lost
+		for _, l := range h.Losses() {
+			h.Wire.Lost(l)
+		}
+	}
 	h.Wire.Flush(uint64(at))
 }
 
@@ -136,10 +140,4 @@ func (h *Shim) Bye(t int64) {
 	h.Ended = true
 	h.deliver(max(t, h.late, h.flushed))
 	h.Wire.Bye()
-}
-
-// Dropped tells that frames with so many kernels were dropped, since the collector did not
-// acknowledge them.
-func (h *Shim) Dropped(kernels uint64) {
-	h.Wire.Lost(sender.LostBuffer, sender.LostKernels, kernels, 0, 0)
 }

@@ -39,6 +39,7 @@ type Shim struct {
 	Wire    *sender.Sender
 	Session uint64
 	Ended   bool
+	Losses  func() []sender.Loss // what was lost on the way since the last call; nil: nothing is
 
 	set         *Settings
 	rank        int

@@ -53,6 +53,11 @@ type RankLine struct {
 	Kernels int    `json:"kernels"`
 	Copies  int    `json:"copies"`
 	Lost    int    `json:"lost"`
+
+	DroppedKernels uint64 `json:"dropped_kernels"` // at the bound of what the collector has not acknowledged
+	DroppedCopies  uint64 `json:"dropped_copies"`
+	DroppedEvents  uint64 `json:"dropped_events"`
+
 	First   int64  `json:"first_ns"`
 	Last    int64  `json:"last_ns"`
 	Compute int64  `json:"compute_ns"`
