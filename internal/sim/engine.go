@@ -14,6 +14,9 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/truth"
 )
 
+// stall is how long an engine that is not paced waits for an acknowledgement before it drops frames.
+const stall = 30 * time.Second
+
 // An engine is the process of one rank: its shim, its connection and its truth.
 type engine struct {
 	rank  int
@@ -31,7 +34,7 @@ func (s *sim) begin() {
 	s.runs++
 	start := max(s.zero, s.until)
 	set := &shim.Settings{Run: s.run(), Host: s.Host, Layout: s.Layout, Seed: s.Seed, Start: start, Flush: s.Flush, Disorder: s.Disorder, Untraced: s.Untraced}
-	links := &link.Settings{Endpoint: s.Endpoint, Bound: s.Bound, Wait: !s.Paced, Cut: s.Cut}
+	links := &link.Settings{Endpoint: s.Endpoint, Bound: s.Bound, Wait: !s.Paced, Stall: stall, Cut: s.Cut}
 	engines := make([]*engine, 0, s.Layout.Ranks())
 	for r := range s.Layout.Ranks() {
 		session := s.Seed<<32 ^ uint64(start) ^ uint64(r+1)<<56

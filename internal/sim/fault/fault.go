@@ -36,7 +36,7 @@ var Kinds = []Kind{
 	{"hang", true, true, 0, "", "a kernel of the rank never ends; its process lives"},
 	{"die", true, true, 0, "", "the process of the rank is gone, without a word"},
 	{"lost_records", true, true, 500, "records", "CUPTI drops so many records of the rank, every=1s"},
-	{"outage", true, false, 0, "", "no rank reaches the collector, for=5s"},
+	{"outage", true, false, 0, "", "the collector is gone, for=5s: connections end, nothing is acknowledged, and no rank connects anew"},
 	{"longer_prompts", false, false, 2, "times", "prompts have that many times their tokens"},
 	{"bigger_batches", false, false, 2, "times", "that many times as many requests are computed at once"},
 	{"more_requests", false, false, 1.5, "times", "requests come that many times as often"},

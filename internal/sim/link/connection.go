@@ -124,6 +124,7 @@ func (l *Link) hear(conn net.Conn) error {
 		}
 		if kind == ack && len(body) >= 8 {
 			l.queue.acknowledge(binary.LittleEndian.Uint64(body))
+			l.stalled = false
 			l.changed.Broadcast()
 		}
 		l.Unlock()

@@ -30,9 +30,10 @@ const (
 // Settings are what all links of a run share.
 type Settings struct {
 	Endpoint string
-	Bound    int  // unacknowledged bytes at most
-	Wait     bool // wait for the collector at the bound; else drop the oldest frames, as a shim does
-	Cut      int  // a connection ends after so many frames, to be made anew; 0: it does not
+	Bound    int           // unacknowledged bytes at most
+	Wait     bool          // wait for the collector at the bound; else drop the oldest frames, as a shim does
+	Stall    time.Duration // but no longer than that: a collector may hold an open step for what is to come
+	Cut      int           // a connection ends after so many frames, to be made anew; 0: it does not
 }
 
 // A Link is one rank's. The methods that say so are called with Lock held.
@@ -44,6 +45,7 @@ type Link struct {
 	queue   queue
 
 	down     bool // the collector cannot be reached
+	stalled  bool // Emit has waited in vain, and nothing was acknowledged since
 	closed   bool
 	conn     net.Conn
 	refused  error
@@ -66,13 +68,17 @@ func (l *Link) Attach(wire *sender.Sender, hello func() []byte) {
 	l.queue.wire, l.hello = wire, hello
 }
 
-// Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest.
+// Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest. While
+// the collector is out of reach it does not wait: only its caller brings it back.
 func (l *Link) Emit(number uint64, bytes []byte) {
 	if number == 0 {
 		return // HELLO and BASE are made for each connection
 	}
-	for l.queue.bytes > l.set.Bound && l.set.Wait && !l.hurried && !l.closed && l.refused == nil {
-		l.changed.Wait()
+	if l.set.Wait {
+		room := func() bool { return l.queue.bytes <= l.set.Bound || l.hurried || l.down || l.stalled }
+		if !l.await(l.set.Stall, room) {
+			l.stalled = true
+		}
 	}
 	l.queue.trim(l.set.Bound)
 	l.queue.add(frame{number, bytes})
@@ -162,6 +168,19 @@ func (l *Link) Wait(timeout time.Duration) error {
 	if l.hurried {
 		timeout = min(timeout, hurry)
 	}
+	l.await(timeout, func() bool { return len(l.queue.frames) == 0 })
+	if n := len(l.queue.frames); n > 0 {
+		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.queue.frames[0].number, cmp.Or(l.refused, l.last, context.DeadlineExceeded))
+	}
+	return nil
+}
+
+// await waits, with Lock held, until something is so, or cannot become so any more; false: the time is
+// over.
+func (l *Link) await(timeout time.Duration, so func() bool) bool {
+	if so() {
+		return true
+	}
 	late := false
 	timer := time.AfterFunc(timeout, func() {
 		l.Lock()
@@ -170,11 +189,8 @@ func (l *Link) Wait(timeout time.Duration) error {
 		l.changed.Broadcast()
 	})
 	defer timer.Stop()
-	for len(l.queue.frames) > 0 && !late && !l.closed && l.refused == nil {
+	for !so() && !late && !l.closed && l.refused == nil {
 		l.changed.Wait()
 	}
-	if n := len(l.queue.frames); n > 0 {
-		return fmt.Errorf("%d frames from %d on are not acknowledged: %w", n, l.queue.frames[0].number, cmp.Or(l.refused, l.last, context.DeadlineExceeded))
-	}
-	return nil
+	return !late
 }

@@ -29,6 +29,23 @@ func records(set Settings, frames int) (*Link, *sender.Sender) {
 	return l, s
 }
 
+// At the bound an engine that would wait drops frames if the collector is out of reach, or if it
+// acknowledges nothing for long.
+func TestNobodyTakesFrames(t *testing.T) {
+	for what, set := range map[string]Settings{"stalls": {Bound: 800, Wait: true, Stall: time.Millisecond}, "is down": {Bound: 800, Wait: true, Stall: time.Hour}} {
+		l, s := records(set, 10)
+		l.Lock()
+		l.Down(what == "is down")
+		for range 101 { // the bound is passed from the second on
+			s.Records(make([]sender.Kernel, 1), nil)
+		}
+		if lost := l.Lost(); lost.Kernels != 100 || len(l.queue.frames) != 11 {
+			t.Errorf("%s: %d frames are kept, lost are %+v", what, len(l.queue.frames), lost)
+		}
+		l.Unlock()
+	}
+}
+
 // collect answers one connection as a collector: WELCOME with what it has, then one
 // acknowledgement.
 func collect(t *testing.T, l net.Listener, has, acks uint64) {
