@@ -84,6 +84,7 @@ func simulate(args []string, out io.Writer) error {
 	layout := f.String("layout", c.Layout.Name, "how ranks share the model")
 	f.Uint64Var(&c.Seed, "seed", c.Seed, "decides everything that is random")
 	f.StringVar(&c.Run, "run", "", "name of the run (default: sim- and the time)")
+	identity := f.String("identity", string(c.Identity), "env: each rank tells its run and rank; nccl: the collector learns both from NCCL's payloads")
 	f.DurationVar(&c.Duration, "duration", c.Duration, "how long is simulated")
 	f.IntVar(&c.Steps, "steps", 0, "end after so many steps (default: when the duration is over)")
 	flat := f.Bool("flat-out", false, "as fast as the collector acknowledges, not as time passes")
@@ -113,7 +114,10 @@ func simulate(args []string, out io.Writer) error {
 	if c.Layout, err = program.ParseLayout(*layout); err != nil {
 		return fmt.Errorf("sim: %w", err)
 	}
-	c.Schedule, c.Paced = fault.Schedule(schedule), !*flat
+	c.Schedule, c.Paced, c.Identity = fault.Schedule(schedule), !*flat, sim.Identity(*identity)
+	if c.Run != "" && c.Identity == sim.NCCL {
+		return fmt.Errorf("sim: --run with --identity nccl: NCCL's communicator names the run: %w", errUsage)
+	}
 	if c.Run == "" {
 		c.Run = "sim-" + time.Now().UTC().Format("20060102T150405")
 	}
@@ -136,7 +140,9 @@ func simulateTo(ctx context.Context, c sim.Config, path string, out io.Writer) (
 		defer func() { err = errors.Join(err, file.Close()) }()
 		c.Truth = file
 	}
-	fmt.Fprintf(out, "run %s: %d ranks of %s, to %s\n", c.Run, c.Layout.Ranks(), c.Layout.Name, c.Endpoint)
+	c.Began = func(run string) {
+		fmt.Fprintf(out, "run %s: %d ranks of %s, to %s\n", run, c.Layout.Ranks(), c.Layout.Name, c.Endpoint)
+	}
 	r, err := sim.Run(ctx, c)
 	rate := float64(r.Kernels) / max(r.Took.Seconds(), 1e-9)
 	fmt.Fprintf(out, "%d steps, %d kernels, %.1f MB in %v (%v simulated): %.0f kernels/s; ended: %s\n",

@@ -21,11 +21,21 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
+// An Identity is how the collector learns the run and the ranks.
+type Identity string
+
+// Identities.
+const (
+	Env  Identity = "env"  // HELLO gives both, as of an engine with KERNHES_RUN and KERNHES_RANK
+	NCCL Identity = "nccl" // HELLO gives neither: NCCL's payloads do, of the communicator of all ranks
+)
+
 // A Config says what is simulated.
 type Config struct {
 	Layout   program.Layout
 	Seed     uint64
-	Run      string // name of the run
+	Run      string // name of the run, with Identity Env
+	Identity Identity
 	Host     string
 	Duration time.Duration // simulated
 	Steps    int           // at most; 0: as many as there are
@@ -49,14 +59,15 @@ type Config struct {
 	// Emit, if it is set, takes the place of connections.
 	Emit func(rank int, session uint64) func(number uint64, frame []byte)
 
-	Truth io.Writer // nil: none
-	Waits bool      // the truth has a line a meeting
+	Began func(run string) // nil, or called with the name of each run when it begins
+	Truth io.Writer        // nil: none
+	Waits bool             // the truth has a line a meeting
 }
 
 // Defaults are a fleet of four ranks for a minute, as fast as the collector takes it.
 func Defaults() Config {
 	return Config{
-		Layout: program.Layouts()[0], Seed: 1, Run: "sim", Host: "simulated", Duration: time.Minute, Load: load.Defaults(), Jitter: 1,
+		Layout: program.Layouts()[0], Seed: 1, Run: "sim", Identity: Env, Host: "simulated", Duration: time.Minute, Load: load.Defaults(), Jitter: 1,
 		Flush: 100 * time.Millisecond, Every: 5 * time.Second, Bound: 64 << 20, Patience: time.Minute, Waits: true,
 	}
 }
@@ -70,6 +81,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(c.Duration > 0 && c.Duration <= 24*time.Hour, "duration %v, want more than 0, at most 24h", c.Duration)
+	check(c.Identity == Env || c.Identity == NCCL, "identity %q, want env or nccl", c.Identity)
+	check(c.Identity != NCCL || c.Layout.Ranks() > 1, "identity nccl with one rank: a communicator of one names no run")
 	check(c.Flush >= time.Millisecond, "flush %v, want at least 1ms", c.Flush)
 	check(c.Window == 0 || c.Window < c.Every, "window %v, want less than every %v", c.Window, c.Every)
 	check(c.Window == 0 || !c.Untraced, "windows, and ranges only: want one of them")

@@ -10,6 +10,7 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/clock"
 	"github.com/kernhes/kernhes/internal/sim/fleet"
 	"github.com/kernhes/kernhes/internal/sim/link"
+	"github.com/kernhes/kernhes/internal/sim/program"
 	"github.com/kernhes/kernhes/internal/sim/shim"
 	"github.com/kernhes/kernhes/internal/sim/truth"
 )
@@ -33,12 +34,19 @@ type engine struct {
 func (s *sim) begin() {
 	s.runs++
 	start := max(s.zero, s.until)
-	set := &shim.Settings{Run: s.run(), Host: s.Host, Layout: s.Layout, Seed: s.Seed, Start: start, Flush: s.Flush, Disorder: s.Disorder, Untraced: s.Untraced}
+	set := &shim.Settings{Run: s.name(), Anonymous: s.Identity == NCCL, Host: s.Host, Layout: s.Layout, Seed: s.Seed, Start: start, Flush: s.Flush, Disorder: s.Disorder, Untraced: s.Untraced}
+	s.run = set.Run
+	if set.Anonymous {
+		s.run = fmt.Sprintf("nccl-%016x", shim.Communicator(set, program.None, 0))
+	}
+	if s.Began != nil {
+		s.Began(s.run)
+	}
 	links := &link.Settings{Endpoint: s.Endpoint, Bound: s.Bound, Wait: !s.Paced, Stall: stall, Cut: s.Cut}
 	engines := make([]*engine, 0, s.Layout.Ranks())
 	for r := range s.Layout.Ranks() {
 		session := s.Seed<<32 ^ uint64(start) ^ uint64(r+1)<<56
-		e := &engine{rank: r, ended: "bye", truth: truth.Rank{RankLine: truth.RankLine{Run: s.run(), Rank: r, Session: fmt.Sprintf("%016x", session)}}}
+		e := &engine{rank: r, ended: "bye", truth: truth.Rank{RankLine: truth.RankLine{Run: s.run, Rank: r, Session: fmt.Sprintf("%016x", session)}}}
 		if !s.True {
 			e.clock = clock.New(s.Seed, r)
 		}
@@ -62,6 +70,14 @@ func (s *sim) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.engines = engines
+}
+
+// name is what the engine is told to call its run.
+func (s *sim) name() string {
+	if s.runs == 1 {
+		return s.Run
+	}
+	return fmt.Sprintf("%s-%d", s.Run, s.runs)
 }
 
 // hurry has nobody wait for the collector any more.

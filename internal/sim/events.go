@@ -23,7 +23,7 @@ type RunLine struct {
 
 // events writes what the truth says beforehand: the run, and the schedule.
 func (s *sim) events() error {
-	line := RunLine{Kind: "run", Run: s.run(), Layout: s.Layout.Name, Ranks: s.Layout.Ranks(), Seed: s.Seed, Start: max(s.zero, s.until), Groups: map[string][]int{}}
+	line := RunLine{Kind: "run", Run: s.run, Layout: s.Layout.Name, Ranks: s.Layout.Ranks(), Seed: s.Seed, Start: max(s.zero, s.until), Groups: map[string][]int{}}
 	for _, m := range []program.Meeting{program.Experts, program.Tensor, program.Stages} {
 		for r := range s.Layout.Ranks() {
 			g := s.Layout.Group(m, r)
@@ -36,7 +36,7 @@ func (s *sim) events() error {
 		return err
 	}
 	for _, e := range s.Schedule {
-		l := truth.EventLine{Kind: "event", Run: s.run(), Event: e.Name, Fault: e.Fault, Rank: e.Of, From: s.zero + int64(e.At), Amount: e.Size, Unit: e.Unit, Layer: e.Layer}
+		l := truth.EventLine{Kind: "event", Run: s.run, Event: e.Name, Fault: e.Fault, Rank: e.Of, From: s.zero + int64(e.At), Amount: e.Size, Unit: e.Unit, Layer: e.Layer}
 		if e.For > 0 {
 			l.To = l.From + int64(e.For)
 		}

@@ -39,7 +39,8 @@ type sim struct {
 	truth    *truth.Writer
 	seq      uint64
 	runs     int
-	until    int64 // true ns up to which all has been told
+	run      string // name of the run under way
+	until    int64  // true ns up to which all has been told
 	result   Result
 }
 
@@ -157,7 +158,7 @@ func (s *sim) tell(ctx context.Context, steps []*fleet.Step, meetings []*fleet.M
 	}
 	if s.Waits && s.truth != nil {
 		for _, m := range meetings {
-			if err := s.truth.Write(truth.Wait(s.run(), m)); err != nil {
+			if err := s.truth.Write(truth.Wait(s.run, m)); err != nil {
 				return err
 			}
 		}
@@ -184,11 +185,4 @@ func (s *sim) pace(ctx context.Context, t int64) {
 	case <-ctx.Done():
 	case <-time.After(time.Until(time.Unix(0, t))):
 	}
-}
-
-func (s *sim) run() string {
-	if s.runs == 1 {
-		return s.Run
-	}
-	return fmt.Sprintf("%s-%d", s.Run, s.runs)
 }

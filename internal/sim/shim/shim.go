@@ -14,14 +14,15 @@ import (
 
 // Settings are what all shims of a run share.
 type Settings struct {
-	Run      string
-	Host     string
-	Layout   program.Layout
-	Seed     uint64
-	Start    int64         // unix ns
-	Flush    time.Duration // between flushes
-	Disorder uint64        // seed: records come up to a second late, shuffled; 0: they do not
-	Untraced bool          // ranges only
+	Run       string
+	Anonymous bool // HELLO has neither the run nor the rank
+	Host      string
+	Layout    program.Layout
+	Seed      uint64
+	Start     int64         // unix ns
+	Flush     time.Duration // between flushes
+	Disorder  uint64        // seed: records come up to a second late, shuffled; 0: they do not
+	Untraced  bool          // ranges only
 }
 
 // Threads of an engine, and its streams.
@@ -95,12 +96,14 @@ func (h *Shim) hello() []string {
 	if h.set.Untraced {
 		mode, reason = "off", "simulated with ranges only"
 	}
-	return []string{
-		"run", h.set.Run, "rank", strconv.Itoa(h.rank), "host", h.set.Host, "engine", "kernhes-sim", "engine_version", "1",
-		"model", "DSv4.1-Flash-simulated", "pid", strconv.Itoa(10_000 + h.rank), "process_start", strconv.FormatInt(h.set.Start, 10),
-		"mode", mode, "mode_reason", reason, "subscribed", "1", "cupti_version", "130401", "driver_version", "13040",
-		"gpu.0.uuid", fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", uint32(h.set.Seed), h.rank), "gpu.0.name", "NVIDIA GB300", "shim_version", "sim",
+	var pairs []string
+	if !h.set.Anonymous {
+		pairs = []string{"run", h.set.Run, "rank", strconv.Itoa(h.rank)}
 	}
+	return append(pairs, "host", h.set.Host, "engine", "kernhes-sim", "engine_version", "1",
+		"model", "DSv4.1-Flash-simulated", "pid", strconv.Itoa(10_000+h.rank), "process_start", strconv.FormatInt(h.set.Start, 10),
+		"mode", mode, "mode_reason", reason, "subscribed", "1", "cupti_version", "130401", "driver_version", "13040",
+		"gpu.0.uuid", fmt.Sprintf("GPU-%08x-0000-0000-0000-%012x", uint32(h.set.Seed), h.rank), "gpu.0.name", "NVIDIA GB300", "shim_version", "sim")
 }
 
 // Text is a step's range.
