@@ -15,21 +15,31 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 )
 
-const simText = `Simulates an inference engine of several ranks that speaks to a collector as the shim does, so that alerts, dashboards and
-queries can be tried without a GPU. It serves arriving requests with programs in the manner of a mixture-of-experts model of
-43 layers: an eager prefill, and a decode of about 670 calls that is replayed as a graph. In each layer the ranks meet in one
-fused kernel of experts: each enters when its own work is done, and all leave together.
+const simText = `Simulates an inference engine of several ranks, without a GPU. It sends to a collector what the shim
+of a real engine sends, so you can try alerts, dashboards and queries.
 
-Without --flat-out simulated time passes as real time does, and Ctrl-C ends the engine with BYE. With it the ranks send as fast as
-the collector acknowledges. One --seed gives one course.
+The engine serves requests that arrive at random. Its programs resemble those of a
+mixture-of-experts model of 43 layers: prefill launches its kernels one by one, decode replays a
+graph of about 670 kernels. In each layer the ranks meet in one kernel: each enters when its own
+work is done, and all leave together.
 
-What really happened goes to the file of --truth, as JSON lines: each step's times, each wait with who caused it and why, and
-each fault. Their schema is in docs/sim.md.
+Simulated time passes as real time does, and Ctrl-C ends the engine with BYE. With --flat-out the
+ranks send as fast as the collector acknowledges. Equal flags and --seed give an equal simulation.
 
-Layouts: dp4ep4 (4 ranks), tp2dp4 (8), pp2tp4 (8), or dpN for N ranks that share the experts.
+With --truth FILE the simulation writes what really happened, as JSON lines: the times of each
+step, each wait with the rank that caused it and why, and each fault. docs/sim.md has the schema.
 
-Faults and changes (--fault KIND:key=value,...; may be given again) take the keys rank=N or rank=all, at=10s (since the start),
-for=5s (default: up to the end), every=1s, amount=X, match=TEXT, layer=N:
+Layouts: dp4ep4 (4 ranks), tp2dp4 (8 ranks), pp2tp4 (8 ranks), or dpN for N ranks that share the
+experts.
+
+Faults and changes: --fault KIND:KEY=VALUE,... may be given several times. Keys:
+
+  rank=N, rank=all    the ranks it concerns (default: rank 0, or all where no rank is named below)
+  at=10s              when it begins, after the start (default: at the start)
+  for=5s              how long it lasts (default: up to the end)
+  amount=X            how large it is (defaults below)
+  every=1s, match=TEXT, layer=N
+                      where a kind names them below
 
 `
 

@@ -5,6 +5,7 @@
 //	program   a batch becomes kernels
 //	fleet     kernels run, and ranks meet
 //	fault     what goes wrong meanwhile
+//	clock     what a GPU's clock shows
 //	truth     what really happened
 //	shim      what a shim tells of it, by internal/sender
 //	link      to the collector

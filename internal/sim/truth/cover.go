@@ -3,7 +3,6 @@ package truth
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/kernhes/kernhes/internal/sim/fleet"
 	"github.com/kernhes/kernhes/internal/sim/program"
@@ -68,5 +67,3 @@ func within(all []interval, from, to int64) int64 {
 	}
 	return c.sum
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/kernhes/kernhes/internal/sim/fleet"
 	"github.com/kernhes/kernhes/internal/sim/program"
@@ -213,5 +214,5 @@ func (w *Writer) Write(line any) error {
 
 // Group is the text of a group: ep:0.
 func Group(m program.Meeting, n int) string {
-	return m.String() + ":" + itoa(n)
+	return m.String() + ":" + strconv.Itoa(n)
 }
