@@ -15,7 +15,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/truth"
 )
 
-// stall is how long an engine that is not paced waits for an acknowledgement before it drops frames.
+// stall is how long an engine that is not paced waits for an acknowledgement before it drops
+// frames.
 const stall = 30 * time.Second
 
 // An engine is the process of one rank: its shim, its connection and its truth.

@@ -18,8 +18,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/truth"
 )
 
-// connected runs a simulation against a receiver, and returns what its dump says of each session when
-// it ends, with the truth about it.
+// connected runs a simulation against a receiver, and returns what its dump says of each session
+// when it ends, with the truth about it.
 func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessions map[string]sessionLine, ranks map[string]truth.RankLine) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dump.jsonl")
@@ -80,7 +80,8 @@ func TestASimulatedOutageDropsWhatItTells(t *testing.T) {
 	}
 }
 
-// Ranks that tell neither run nor rank get both from NCCL, and a second start gets a run of its own.
+// Ranks that tell neither run nor rank get both from NCCL, and a second start gets a run of its
+// own.
 func TestASimulatedFleetNamedByNCCL(t *testing.T) {
 	sessions, ranks := connected(t, func(c *sim.Config) {
 		var err error

@@ -29,7 +29,7 @@ var Kinds = []Kind{
 	{"hot_expert", true, true, 1.6, "times", "the rank has more load in layer=N, by default in all layers"},
 	{"skewed_contexts", true, true, 4, "times", "requests of the rank have longer contexts"},
 	{"host_gaps", true, true, 2, "ms", "the rank launches each step later"},
-	{"stall", true, true, 80, "ms", "once, the rank launches late in a step: it compiles or loads code"},
+	{"stall", true, true, 80, "ms", "once, the rank launches late: it compiles or loads code"},
 	{"rearrangement", true, false, 40, "ms", "once, experts move between ranks; their loads change"},
 	{"other_graph", true, true, 20, "kernels", "the rank's graph has more kernels than its peers' graphs"},
 	{"skipped_collective", true, true, 0, "", "once, the rank skips a meeting, and all ranks wait for ever"},

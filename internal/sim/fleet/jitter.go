@@ -6,11 +6,11 @@ import (
 	"sort"
 )
 
-// The quantiles below are of two recordings in testdata/recordings, solo.rank0 and tp2.rank0: decode
-// graphs of a decoder shaped as Qwen3-4B, under software tracing of an H200. Each of six shapes of
-// step was replayed 60 times. A position is a kernel of the graph in steps of one shape; NCCL's
-// kernels, and gaps beside them, do not count. In tp2.rank1 another matrix product disturbs the
-// steps, so it is left out. TestJitterIsTheRecordings measures all anew.
+// The quantiles below are of two recordings in testdata/recordings, solo.rank0 and tp2.rank0:
+// decode graphs of a decoder shaped as Qwen3-4B, under software tracing of an H200. Each of six
+// shapes of step was replayed 60 times. A position is a kernel of the graph in steps of one shape;
+// NCCL's kernels, and gaps beside them, do not count. In tp2.rank1 another matrix product disturbs
+// the steps, so it is left out. TestJitterIsTheRecordings measures all anew.
 var quantiles = []float64{0, .001, .01, .05, .25, .5, .75, .9, .95, .99, .999, .9999, 1}
 
 // A class is how kernels of one length vary: their time relative to the median of the position.
@@ -27,8 +27,8 @@ var kernelJitter = []class{
 	{math.Inf(1), []float64{.943, .949, .957, .972, .992, 1, 1.010, 1.027, 1.038, 1.053, 1.065, 1.076, 1.084}},
 }
 
-// Gaps between kernels of a graph, ns: the median of a position, and what one replay adds to it. The
-// recordings also have kernels that overlap the one before; here gaps last a tick at least.
+// Gaps between kernels of a graph, ns: the median of a position, and what one replay adds to it.
+// The recordings also have kernels that overlap the one before; here gaps last a tick at least.
 var (
 	gapMedians = []float64{32, 97, 128, 256, 416, 416, 448, 672, 800, 928, 993, 1088, 1088}
 	gapJitter  = []float64{-384, -257, -96, -32, -1, 0, 32, 160, 224, 257, 1088, 1280, 1504}

@@ -16,7 +16,8 @@ type position struct {
 	node  uint64
 }
 
-// A replayed is the times of kernels by position, in ns; gaps are from the end of the kernel before.
+// A replayed is the times of kernels by position, in ns; gaps are from the end of the kernel
+// before.
 type replayed struct{ times, gaps map[position][]float64 }
 
 func newReplayed() replayed {
@@ -89,8 +90,8 @@ func (r replayed) record(t *testing.T, path string) {
 	}
 }
 
-// A spread is what is measured of positions: times relative to their median by its class, medians of
-// gaps, and gaps less their median.
+// A spread is what is measured of positions: times relative to their median by its class, medians
+// of gaps, and gaps less their median.
 type spread struct {
 	times           [4][]float64
 	medians, around []float64
@@ -143,9 +144,9 @@ func graph() *program.Program {
 // disturbed.
 //
 // Bounds: both sides round to ticks of 32 ns, which is up to 3% of the shortest kernels, whose
-// medians are not the simulation's; so quantiles up to 99% may differ by 2%, of kernels below 3 µs by
-// 4%. One kernel in 1,000 takes at least half, and at most twice, what it takes more in the recordings.
-// Gaps may differ by two ticks up to 99%.
+// medians are not the simulation's; so quantiles up to 99% may differ by 2%, of kernels below 3 µs
+// by 4%. One kernel in 1,000 takes at least half, and at most twice, what it takes more in the
+// recordings. Gaps may differ by two ticks up to 99%.
 func TestJitterIsTheRecordings(t *testing.T) {
 	real, simulated := newReplayed(), newReplayed()
 	for _, name := range []string{"solo.rank0", "tp2.rank0"} {

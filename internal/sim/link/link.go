@@ -68,8 +68,8 @@ func (l *Link) Attach(wire *sender.Sender, hello func() []byte) {
 	l.queue.wire, l.hello = wire, hello
 }
 
-// Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest. While
-// the collector is out of reach it does not wait: only its caller brings it back.
+// Emit takes a frame of the sender, with Lock held. At the bound it waits, or drops the oldest.
+// While the collector is out of reach it does not wait: only its caller brings it back.
 func (l *Link) Emit(number uint64, bytes []byte) {
 	if number == 0 {
 		return // HELLO and BASE are made for each connection
@@ -175,8 +175,8 @@ func (l *Link) Wait(timeout time.Duration) error {
 	return nil
 }
 
-// await waits, with Lock held, until something is so, or cannot become so any more; false: the time is
-// over.
+// await waits, with Lock held, until something is so, or cannot become so any more; false: the time
+// is over.
 func (l *Link) await(timeout time.Duration, so func() bool) bool {
 	if so() {
 		return true

@@ -14,8 +14,8 @@ type frame struct {
 	bytes  []byte
 }
 
-// A husk is what is left of a frame that was dropped after it had been sent: whether it is lost shows
-// when it is acknowledged, or when a collector comes that never received it.
+// A husk is what is left of a frame that was dropped after it had been sent: whether it is lost
+// shows when it is acknowledged, or when a collector comes that never received it.
 type husk struct {
 	number uint64
 	loss   sender.Loss

@@ -7,8 +7,8 @@ import (
 	"github.com/kernhes/kernhes/internal/sender"
 )
 
-// kept is a queue of six frames, as a sender makes them: 1 is events, 2 kernels, 3 copies, 4 events, 5
-// a LOST of CUPTI's, 6 a BYE.
+// kept is a queue of six frames, as a sender makes them: 1 is events, 2 kernels, 3 copies, 4
+// events, 5 a LOST of CUPTI's, 6 a BYE.
 func kept() (*queue, *sender.Sender) {
 	q := &queue{}
 	s := sender.New(func(number uint64, bytes []byte) {
