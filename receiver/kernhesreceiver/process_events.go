@@ -213,7 +213,7 @@ func (p *process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock
 	for len(records) > 0 {
 		run := p.names.Run(records)
 		records = records[len(run.Records):]
-		if run.Records = p.names.PutOff(run.Records, c); len(run.Records) == 0 {
+		if run.Records = p.names.PutOff(run, c); len(run.Records) == 0 {
 			continue
 		}
 		if p.fits(run.Device) {

@@ -90,6 +90,7 @@ type Run struct {
 	Device  uint16
 	Ordinal uint32 // of the launch in its step, or of the run among those outside any
 	Records []wire.Kernel
+	last    uint64 // latest end of the records, unix ns
 }
 
 // Run takes the longest run off the front of records, of which there must be one.
@@ -114,13 +115,14 @@ func (j *Joiner) Run(records []wire.Kernel) Run {
 	if l == nil {
 		l = latest
 	}
-	n := 1
+	n, last := 1, first.End()
 	if l != nil && head.older == nil {
 		for n < len(records) && records[n].Correlation() == correlation && records[n].Device() == device {
+			last = max(last, records[n].End())
 			n++
 		}
 	}
-	r := Run{Launch: l, Device: device, Records: records[:n]}
+	r := Run{Launch: l, Device: device, Records: records[:n], last: last}
 	if l != nil {
 		r.Ordinal = l.Ordinal
 	}

@@ -242,16 +242,16 @@ func TestRecordsThatEndAfterTheClockArePutOff(t *testing.T) {
 	early := node(1, 1, second+Ahead)
 	records := []wire.Kernel{node(1, 0, 10), early, node(1, 2, 30)}
 	now := Clock{Now: epoch + second}
-	require.Equal(t, []wire.Kernel{records[0], records[2]}, b.PutOff(records, now))
+	require.Equal(t, []wire.Kernel{records[0], records[2]}, b.PutOff(b.Joiner.Run(records), now))
 	require.Equal(t, []wire.Kernel{early}, b.Early)
 	require.Equal(t, early, records[1], "the frame is as it was")
 	now.Flushed = true
-	require.Equal(t, records, b.PutOff(records, now))
+	require.Equal(t, records, b.PutOff(b.Joiner.Run(records), now))
 	require.Len(t, b.Early, 1)
 	now = Clock{Now: epoch + second + 10}
-	require.Equal(t, records, b.PutOff(records, now), "it ends when it may, to the nanosecond")
+	require.Equal(t, records, b.PutOff(b.Joiner.Run(records), now), "it ends when it may, to the nanosecond")
 	b.Early = make([]wire.Kernel, maxEarly)
-	require.Equal(t, records, b.PutOff(records, Clock{Now: epoch + second}), "there are too many: they are judged by the clock that there is")
+	require.Equal(t, records, b.PutOff(b.Joiner.Run(records), Clock{Now: epoch + second}), "there are too many: they are judged by the clock that there is")
 	c := copyOn(7, 1, 0, second, second+Ahead+1)
 	require.True(t, IsEarly(&c, Clock{Now: epoch + second}))
 	require.False(t, IsEarly(&c, Clock{Now: epoch + second + 1}))

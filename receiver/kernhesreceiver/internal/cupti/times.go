@@ -76,22 +76,15 @@ func (j *Joiner) window(l *Launch, correlation uint32, c Clock) window {
 	return window{max(at, 1), c.latest()}
 }
 
-// PutOff takes records that end after the clock out of those of a run, into Early, unless the clock is of a flush.
-func (j *Joiner) PutOff(records []wire.Kernel, c Clock) (rest []wire.Kernel) {
-	if c.Flushed {
-		return records
-	}
+// PutOff takes records that end after the clock out of a run, into Early, unless the clock is of a flush. Run has
+// found the latest end, so a run without such records is not read again.
+func (j *Joiner) PutOff(r Run, c Clock) (rest []wire.Kernel) {
 	latest := c.latest()
-	first := 0
-	for first < len(records) && records[first].End() <= latest {
-		first++
+	if c.Flushed || r.last <= latest {
+		return r.Records
 	}
-	if first == len(records) {
-		return records
-	}
-	rest = append(rest, records[:first]...)
-	for i := range records[first:] {
-		if k := &records[first+i]; k.End() > latest && len(j.Early) < maxEarly {
+	for i := range r.Records {
+		if k := &r.Records[i]; k.End() > latest && len(j.Early) < maxEarly {
 			j.Early = append(j.Early, *k)
 		} else {
 			rest = append(rest, *k)
