@@ -41,7 +41,7 @@ func (l *ledger) note(frame uint64, settled loose) {
 
 // take adds what rests on frames up to one to sum, and forgets it.
 func (l *ledger) take(upTo uint64, sum *loose) {
-	for len(l.frames) > 0 && l.frames[0] <= upTo {
+	for l.frames.Len() > 0 && l.frames.frames[0] <= upTo {
 		frame := heap.Pop(&l.frames).(uint64)
 		sum.add(l.entries[frame].loose)
 		delete(l.entries, frame)
@@ -53,14 +53,28 @@ func (l *ledger) take(upTo uint64, sum *loose) {
 func (l *ledger) bytes() int { return entryBytes * len(l.entries) }
 
 // A frameHeap has the lowest frame first.
-type frameHeap []uint64
+type frameHeap struct {
+	frames []uint64
+	work   int // comparisons and swaps so far: a test holds them to n log n
+}
 
-func (h frameHeap) Len() int           { return len(h) }
-func (h frameHeap) Less(i, k int) bool { return h[i] < h[k] }
-func (h frameHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
-func (h *frameHeap) Push(x any)        { *h = append(*h, x.(uint64)) }
+func (h *frameHeap) Len() int { return len(h.frames) }
+
+func (h *frameHeap) Less(i, k int) bool {
+	h.work++
+	return h.frames[i] < h.frames[k]
+}
+
+func (h *frameHeap) Swap(i, k int) {
+	h.work++
+	h.frames[i], h.frames[k] = h.frames[k], h.frames[i]
+}
+
+func (h *frameHeap) Push(x any) { h.frames = append(h.frames, x.(uint64)) }
+
 func (h *frameHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+	n := len(h.frames) - 1
+	last := h.frames[n]
+	h.frames = h.frames[:n]
 	return last
 }

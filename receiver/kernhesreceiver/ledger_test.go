@@ -31,4 +31,25 @@ func TestTheLedgerTakesFramesInAnyOrder(t *testing.T) {
 	l.take(n, &sum)
 	require.Equal(t, loose{Outside: n + 10, Late: 2 * n, Copies: 1}, sum)
 	require.Zero(t, l.bytes())
+
+}
+
+// TestTheLedgerDoesNotSortAnewForEachFrame: in whatever order frames come, the work is n log n.
+func TestTheLedgerDoesNotSortAnewForEachFrame(t *testing.T) {
+	const n, depth = 1 << 12, 12
+	for name, frame := range map[string]func(uint64) uint64{
+		"ascending":  func(i uint64) uint64 { return i },
+		"descending": func(i uint64) uint64 { return n - i },
+		"scattered":  func(i uint64) uint64 { return i * 1021 % n },
+	} {
+		var l ledger
+		for i := range uint64(n) {
+			l.note(frame(i), loose{Outside: 1})
+		}
+		var sum loose
+		l.take(n, &sum)
+		require.EqualValues(t, n, sum.Outside, name)
+		// On each level a push compares and swaps once, and a pop compares twice and swaps once.
+		require.LessOrEqual(t, l.frames.work, n*(2+3)*(depth+1), name)
+	}
 }

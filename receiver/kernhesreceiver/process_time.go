@@ -118,10 +118,14 @@ func (p *process) closed(steps []*step.Step) {
 // finalize settles the steps whose foreign compute can be known: the watermark has passed them, and
 // steps that began earlier are closed, or do not close for a timeout.
 func (p *process) finalize(d *deviceState, all bool) {
+	if len(d.closed) == 0 {
+		return
+	}
+	underway := p.steps.Underway(d.id)
 	n := 0
 	for ; n < len(d.closed); n++ {
 		s := d.closed[n]
-		earlier, open := p.steps.Earlier(d.id, s.First)
+		earlier, open := underway.Before(s.First)
 		if !all && (s.Last > p.watermark || open && p.watermark < s.Last+p.set.stepTimeout) {
 			break
 		}

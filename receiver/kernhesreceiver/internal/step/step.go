@@ -305,22 +305,6 @@ func (a *Assembler) trim() {
 	}
 }
 
-// Earlier is the latest end among open steps whose first kernel on a device started before first;
-// false if there is none.
-func (a *Assembler) Earlier(device uint16, first uint64) (end uint64, ok bool) {
-	for _, is := range a.order {
-		if is == nil {
-			continue
-		}
-		for _, s := range is.devices {
-			if s.Device == device && len(s.recorded.Spans) > 0 && s.First < first {
-				end, ok = max(end, s.Last), true
-			}
-		}
-	}
-	return end, ok
-}
-
 // Pending is how many kernels on a device are in open steps.
 func (a *Assembler) Pending(device uint16) (n int) {
 	for _, is := range a.order {
@@ -366,8 +350,17 @@ func (s *Step) kernelBytes() int {
 
 // Any reports whether an open step has kernels on a device.
 func (a *Assembler) Any(device uint16) bool {
-	_, ok := a.Earlier(device, span.Limit)
-	return ok
+	for _, is := range a.order {
+		if is == nil {
+			continue
+		}
+		for _, s := range is.devices {
+			if s.Device == device && len(s.recorded.Spans) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Close returns the steps that are closed at a watermark: those whose range ended and whose launches

@@ -295,7 +295,7 @@ func TestEarlierSteps(t *testing.T) {
 	}
 	check := func(device uint16, first, want uint64, ok bool) {
 		t.Helper()
-		end, found := b.Earlier(device, first)
+		end, found := b.Underway(device).Before(first)
 		require.Equal(t, ok, found)
 		require.Equal(t, want, end)
 	}
@@ -306,7 +306,30 @@ func TestEarlierSteps(t *testing.T) {
 	check(1, 301, 0, false)
 }
 
-// TestAStepThatNeverEndsKeepsNoneOfThoseAfterIt: what Held, Earlier and Close go through stays short.
+// TestOneLookAtOpenStepsServesAllClosedOnes: each open step is passed once, whatever the number of closed ones.
+func TestOneLookAtOpenStepsServesAllClosedOnes(t *testing.T) {
+	const n = 500
+	b := newBench(t, 10)
+	for id := ranges.ID(n); id > 0; id-- { // the first to open starts last, and the first to start ends last
+		b.open(id, 0)
+		b.ran(b.launch(id, 0, false), gemm, 0, 0, 10*uint64(id), 20_000-uint64(id))
+	}
+	u := b.Underway(0)
+	passed := 0
+	for first := uint64(0); first <= 10*n+10; first++ {
+		before := u.next
+		end, ok := u.Before(first)
+		require.Equal(t, first > 10, ok, first)
+		if ok {
+			require.EqualValues(t, 19_999, end)
+		}
+		require.EqualValues(t, min((max(first, 1)-1)/10, n), u.next, first)
+		passed += u.next - before
+	}
+	require.Equal(t, n, passed)
+}
+
+// TestAStepThatNeverEndsKeepsNoneOfThoseAfterIt: what Held, Underway and Close go through stays short.
 func TestAStepThatNeverEndsKeepsNoneOfThoseAfterIt(t *testing.T) {
 	b := newBench(t, 10)
 	b.open(1, 0)
