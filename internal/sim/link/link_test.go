@@ -38,6 +38,9 @@ func TestNobodyTakesFrames(t *testing.T) {
 		l.Down(what == "is down")
 		for range 101 { // the bound is passed from the second on
 			s.Records(make([]sender.Kernel, 1), nil)
+			if l.Lost().Kernels > 0 {
+				l.set.Stall = time.Hour // it waits no second time
+			}
 		}
 		if lost := l.Lost(); lost.Kernels != 100 || len(l.queue.frames) != 11 {
 			t.Errorf("%s: %d frames are kept, lost are %+v", what, len(l.queue.frames), lost)

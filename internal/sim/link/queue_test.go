@@ -70,6 +70,9 @@ func TestFramesThatWereNotSent(t *testing.T) {
 		t.Errorf("lost %+v", q.lost)
 	}
 	checkLaunch(t, s, 5, 0)
+	q.sent = 6
+	q.acknowledge(6)
+	checkLaunch(t, s, 6, 0)
 }
 
 // The bound holds, and no more is dropped than it takes.
