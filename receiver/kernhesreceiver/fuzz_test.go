@@ -24,6 +24,7 @@ import (
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
 
@@ -50,7 +51,7 @@ func FuzzProcess(f *testing.F) {
 		}
 		cfg := createDefaultConfig().(*Config)
 		cfg.MaxStrings, cfg.MaxRanges, cfg.MaxShapes, cfg.MaxSeries, cfg.MaxSessionBytes = 16, 16, 16, 2, 16<<10
-		p := newEngines(zap.NewNop(), cfg, true, nil, &said{}, identity.NewStarts())(wire.Hello{Session: 7, Info: map[string]string{"run": "r"}}).(*process)
+		p := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Session: 7, Info: map[string]string{"run": "r"}}).(*process)
 		packed := uint64(0)
 		take := func() {
 			booksHold(t, p, books.OfShimKernels, books.OfShimCopies)

@@ -25,6 +25,7 @@ var layers = map[string][]string{
 	"classify": {"span"},
 	"manifest": {"span", "classify"},
 	"reload":   {},
+	"rules":    {"classify", "manifest", "reload"},
 	"coverage": {"span"},
 	"cupti":    {"wire", "span"},
 	"ranges":   {},

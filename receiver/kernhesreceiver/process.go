@@ -17,6 +17,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -59,11 +60,11 @@ type process struct {
 	mode      string // in which kernels were traced last: what they are labelled with; off: none was yet
 	over      bool
 
-	manifest   *manifest.Manifest // nil: there is none
-	learned    map[learned]span.Class
-	own        bool    // the engine sent the manifest
-	heard      *saying // what kernels are classed by
-	mismatches uint64  // kernels and launches that the manifest does not explain, once for each new shape
+	manifest           *manifest.Manifest // nil: there is none
+	overrides          map[override]span.Class
+	manifestFromEngine bool
+	ruleset            *rules.Ruleset // that classes kernels
+	mismatches         uint64         // kernels and launches that the manifest does not explain, once for each new shape
 
 	overflowed uint64  // steps that counted in no series of their own
 	relieved   uint64  // times that what was open was given up
@@ -98,19 +99,19 @@ type processSettings struct {
 	lines       bool // the dump wants steps
 	archive     bool // the logs pipeline wants them
 	shapes      *step.Table
-	said        *said
+	rules       *rules.Files
 	starts      *identity.Starts
 	traces      *tracer // nil: there is no traces pipeline
 }
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said *said, starts *identity.Starts) func(wire.Hello) engine {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) engine {
 	set := &processSettings{
 		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
 		buckets:    newBuckets(cfg.BatchEdges, cfg.KVEdges),
 		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), maxDevices: maxDevices,
-		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), said: said, starts: starts,
+		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), rules: ruleFiles, starts: starts,
 	}
 	set.groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
@@ -119,20 +120,19 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, said
 func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
 	p := &process{
 		set: set, session: hello.Session, info: map[string]string{}, since: uint64(now.UnixNano()),
-		who:     who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
-		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
-		nccl:    nccl.New(),
-		learned: map[learned]span.Class{},
-		dropped: map[string]uint64{}, stats: map[uint32]uint64{},
+		who:       who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
+		ranges:    ranges.New(set.patterns, set.calls, set.maxRanges),
+		nccl:      nccl.New(),
+		overrides: map[override]span.Class{},
+		dropped:   map[string]uint64{}, stats: map[uint32]uint64{},
 	}
 	p.identify(hello.Info)
-	set.said.poll(set.log)
-	p.heard = set.said.now()
+	p.ruleset = set.rules.Latest()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings
-	p.names = cupti.New(limits, p.heard.rules.Look, p.class)
-	p.steps = step.NewAssembler(set.shapes, p.names.Kernel, p.class, p.ranges.Text, p.nccl.Group, p.judge)
-	if m := p.heard.manifest; m != nil {
+	p.names = cupti.New(limits, p.ruleset.Classes.Look, p.class)
+	p.steps = step.NewAssembler(set.shapes, p.names.Kernel, p.class, p.ranges.Text, p.nccl.Group, p.classShape)
+	if m := p.ruleset.Manifest; m != nil {
 		p.useManifest(m)
 	}
 	p.tracing()

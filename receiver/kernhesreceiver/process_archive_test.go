@@ -17,6 +17,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // playPacked gives frames to a process that packs its steps, and returns the chunks.
@@ -32,7 +33,7 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
 			require.NoError(t, err)
-			p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &said{}, identity.NewStarts())(h).(*process)
+			p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(h).(*process)
 			continue
 		}
 		before := p.acknowledgeable()
@@ -146,7 +147,7 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 // Steps that fill a window before a second is over are acknowledged as their chunks are taken, without a pause between them.
 func TestSteadyStepsAreAcknowledged(t *testing.T) {
 	s := newScript(t)
-	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &said{}, identity.NewStarts())(
+	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(
 		wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
 	const frames = 4 // a step
 	for i := uint64(0); i < 2000; i++ {

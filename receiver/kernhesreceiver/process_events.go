@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"slices"
+
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
@@ -9,7 +11,6 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
-	"slices"
 )
 
 // A graphMode watches a session that shows no step: from some launches and seconds on, each of its

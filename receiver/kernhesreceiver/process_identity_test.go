@@ -10,6 +10,7 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A fleet is engine processes of one collector.
@@ -24,7 +25,7 @@ func newFleet(t *testing.T) *fleet {
 	f := &fleet{t: t, starts: identity.NewStarts(), next: 0x1000}
 	cfg := createDefaultConfig().(*Config)
 	cfg.Dump = "kept"
-	f.begin = newEngines(zap.NewNop(), cfg, true, nil, &said{}, f.starts)
+	f.begin = newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, f.starts)
 	return f
 }
 

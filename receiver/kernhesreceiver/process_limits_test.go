@@ -15,6 +15,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -24,7 +25,7 @@ func limitedScript(t *testing.T, archive bool, change func(*Config)) (*script, *
 	cfg := createDefaultConfig().(*Config)
 	change(cfg)
 	s := newScript(t)
-	s.p = newEngines(zap.New(core), cfg, archive, nil, &said{}, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	s.p = newEngines(zap.New(core), cfg, archive, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
 	return s, logs
 }
 

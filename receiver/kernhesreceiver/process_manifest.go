@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -16,7 +17,7 @@ func (p *process) takeManifest(body []byte) {
 		p.set.log.Warn("the engine's manifest is refused", zap.String("session", sessionName(p.session)), zap.Error(err))
 		return
 	}
-	p.own = true
+	p.manifestFromEngine = true
 	p.useManifest(m)
 }
 
@@ -27,7 +28,7 @@ func (p *process) useManifest(m *manifest.Manifest) {
 		p.renamed()
 	}
 	p.manifest = m
-	clear(p.learned)
+	clear(p.overrides)
 	p.names.Reclass()
 	p.steps.Reshape()
 }
@@ -35,30 +36,31 @@ func (p *process) useManifest(m *manifest.Manifest) {
 // versionOf is the engine's version where only its manifest tells it.
 func versionOf(m *manifest.Manifest) string { return m.Version[:12] }
 
-// hear classes kernels by what the user's files say, if that is new: those that come, and those of steps that are open.
-// A manifest that the engine sent stays.
-func (p *process) hear(s *saying) {
-	if s == p.heard {
+// useRules classes kernels by a ruleset, if it is new: those that come, and those of open steps. A manifest that the engine
+// sent stays.
+func (p *process) useRules(now *rules.Ruleset) {
+	if now == p.ruleset {
 		return
 	}
-	before := p.heard
-	p.heard = s
-	p.names.Classify(s.rules.Look)
+	before := p.ruleset
+	p.ruleset = now
+	p.names.Classify(now.Classes.Look)
 	p.steps.Reshape()
-	if s.manifest != before.manifest && !p.own {
-		p.useManifest(s.manifest)
+	if now.Manifest != before.Manifest && !p.manifestFromEngine {
+		p.useManifest(now.Manifest)
 	}
 }
 
-// A learned kernel is one of a call, by their numbers in the session.
-type learned struct{ call, name uint32 }
+// An override is a kernel of a call, by their numbers in the session, to which the manifest gives another class than its
+// name.
+type override struct{ call, name uint32 }
 
-// maxLearned bounds what is kept of a manifest's meanings.
-const maxLearned = 1 << 16
+// maxOverrides bounds the class overrides of a session.
+const maxOverrides = 1 << 16
 
-// judge says by the manifest what the kernels of a new shape are. A class that a name did not tell is
-// learned: from then on it is known when the kernel's record comes, so device time knows it too.
-func (p *process) judge(program string, positions []step.Position, calls []uint32) (changed bool) {
+// classShape classes the kernels of a new shape by the manifest. Where that gives another class than the name, it becomes an
+// override. From then on device time has the class when the kernel's record comes.
+func (p *process) classShape(program string, positions []step.Position, calls []uint32) (changed bool) {
 	if p.manifest == nil {
 		return false
 	}
@@ -80,24 +82,24 @@ func (p *process) judge(program string, positions []step.Position, calls []uint3
 		}
 		changed = changed || m.Class != pos.Class
 		pos.Class, pos.Fused = m.Class, m.Fused
-		if len(p.learned) < maxLearned {
-			p.learn(learned{calls[i], pos.Static.Name()}, m.Class)
+		if len(p.overrides) < maxOverrides {
+			p.overrideClass(override{calls[i], pos.Static.Name()}, m.Class)
 		}
 	}
 	return changed
 }
 
-// learn keeps the class of a kernel; graphs that have it, of whatever shape, are to know.
-func (p *process) learn(k learned, c span.Class) {
-	if known, ok := p.learned[k]; !ok || known != c {
-		p.learned[k] = c
+// overrideClass keeps the class of a kernel, also for graphs of other shapes that have it.
+func (p *process) overrideClass(k override, c span.Class) {
+	if known, ok := p.overrides[k]; !ok || known != c {
+		p.overrides[k] = c
 		p.names.Reclass()
 	}
 }
 
 // by is what gave a kernel its class.
 func (p *process) by(call uint32, id uint32, name *cupti.Name) span.By {
-	switch _, ok := p.learned[learned{call, id}]; {
+	switch _, ok := p.overrides[override{call, id}]; {
 	case ok:
 		return span.ByManifest
 	case name.Ruled:
@@ -108,8 +110,8 @@ func (p *process) by(call uint32, id uint32, name *cupti.Name) span.By {
 
 // class is the class of a kernel with a name in a call.
 func (p *process) class(call uint32, id uint32, name *cupti.Name) span.Class {
-	if len(p.learned) > 0 {
-		if c, ok := p.learned[learned{call, id}]; ok {
+	if len(p.overrides) > 0 {
+		if c, ok := p.overrides[override{call, id}]; ok {
 			return c
 		}
 	}

@@ -2,7 +2,6 @@ package kernhesreceiver
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // strings sends ids 1, 2, … for texts.
@@ -83,20 +83,10 @@ func TestTheManifestSaysWhatCommunicates(t *testing.T) {
 	require.EqualValues(t, 1, s.report().mismatches)
 }
 
-func TestFilesOfTheUserAreReadWhenASessionBegins(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "table")
+func TestASessionBeginsWithTheUsersManifest(t *testing.T) {
 	cfg := createDefaultConfig().(*Config)
-	cfg.ClassTable = path
-	_, err := openSaid(cfg)
-	require.ErrorContains(t, err, "class_table: ")
-	cfg.ClassTable, cfg.Manifest = "", path
-	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
-	_, err = openSaid(cfg)
-	require.ErrorContains(t, err, "manifest: ")
-
-	cfg.Manifest = "internal/manifest/testdata/toy-moe-ep2.json"
-	said, err := openSaid(cfg)
+	files, err := rules.Open("", "internal/manifest/testdata/toy-moe-ep2.json")
 	require.NoError(t, err)
-	engines := newEngines(zap.NewNop(), cfg, false, nil, said, identity.NewStarts())
+	engines := newEngines(zap.NewNop(), cfg, false, nil, files, identity.NewStarts())
 	require.NotNil(t, engines(wire.Hello{Info: map[string]string{}}).(*process).manifest)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -113,7 +114,7 @@ func TestAnInitialisationIsPoppedWithItsPayload(t *testing.T) {
 // TestASnapshotHasPayloads: a collector that starts anew knows the world, and what pinned nodes and open ranges communicate.
 func TestASnapshotHasPayloads(t *testing.T) {
 	s := newScript(t)
-	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &said{}, identity.NewStarts())(wire.Hello{Version: 1, Session: 0xabc}).(*process)
+	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Version: 1, Session: 0xabc}).(*process)
 	var chunks []*chunk.Chunk
 	take := func() {
 		for _, parcel := range s.p.takeParcels() {

@@ -20,6 +20,7 @@ import (
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A stream is the frames that a shim sends, and what faults do to it. Each fault is one that a shim, a wire or a pipeline has.
@@ -349,7 +350,7 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 	if s.chance(4) {
 		cfg.MaxSessionBytes = 4 << 10
 	}
-	begin := newEngines(zap.NewNop(), cfg, true, nil, &said{}, identity.NewStarts())
+	begin := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())
 	p := begin(s.hello).(*process)
 	if spread {
 		p.set.maxDevices = fewDevices

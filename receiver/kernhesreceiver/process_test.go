@@ -24,6 +24,7 @@ import (
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 const recordings = "../../testdata/recordings"
@@ -66,7 +67,7 @@ var deliveries = map[string]fakeshim.Options{
 func newTestProcess(hello wire.Hello) *process {
 	cfg := createDefaultConfig().(*Config)
 	cfg.Dump = "kept"
-	return newEngines(zap.NewNop(), cfg, false, nil, &said{}, identity.NewStarts())(hello).(*process)
+	return newEngines(zap.NewNop(), cfg, false, nil, &rules.Files{}, identity.NewStarts())(hello).(*process)
 }
 
 // play gives frames, each with its head, to a process that it makes of HELLO, and ends it as BYE or as gone.

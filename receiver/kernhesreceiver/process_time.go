@@ -23,7 +23,7 @@ func (p *process) flushed(body []byte) error {
 	}
 	p.takeEarly(max(p.now, f.Now))
 	p.now, p.monotonic, p.readable = f.Now, f.Monotonic, f.Readable
-	p.hear(p.set.said.now())
+	p.useRules(p.set.rules.Latest())
 	if f.Flushed == 0 {
 		return nil
 	}

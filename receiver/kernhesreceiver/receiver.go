@@ -23,6 +23,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
 
@@ -33,7 +34,7 @@ type kernhesReceiver struct {
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
 	newEngine func(wire.Hello) engine
-	said      *said // what files of the user say
+	rules     *rules.Files
 	starts    *identity.Starts
 	guard     guard
 	begun     time.Time
@@ -86,7 +87,7 @@ func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) 
 		return nil, err
 	}
 	return &kernhesReceiver{
-		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, said: &said{}, starts: identity.NewStarts(), forget: func() {},
+		cfg: cfg, set: set, obs: obs, telemetry: telemetry, newEngine: newEngine, rules: &rules.Files{}, starts: identity.NewStarts(), forget: func() {},
 		table: newTable(cfg.MaxSessions), conns: map[net.Conn]struct{}{}, names: instances{},
 		retryDelay: defaultRetryDelay,
 	}, nil
@@ -108,10 +109,10 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	if r.newEngine == nil {
 		var err error
-		if r.said, err = openSaid(r.cfg); err != nil {
+		if r.rules, err = rules.Open(r.cfg.ClassTable, r.cfg.Manifest); err != nil {
 			return err
 		}
-		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, r.said, r.starts)
+		r.newEngine = newEngines(r.set.Logger, r.cfg, r.logs != nil, r.tracer, r.rules, r.starts)
 	}
 	if r.cfg.Dump != "" {
 		d, past, err := openDump(r.cfg.Dump)
@@ -136,7 +137,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 	r.stop = stop
 	r.running.Go(func() { r.accept(running) })
 	r.running.Go(func() { r.every(running, r.cfg.CollectionInterval, r.export) })
-	r.running.Go(func() { r.every(running, saidInterval, func(context.Context) { r.said.poll(r.set.Logger) }) })
+	r.running.Go(func() { r.every(running, rules.Interval, func(context.Context) { r.pollRules() }) })
 	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
 	r.running.Go(func() { r.every(running, max(r.cfg.ReconnectTimeout/4, time.Millisecond), r.sweep) })
 	return nil
@@ -314,9 +315,21 @@ func (r *kernhesReceiver) turnedAway(ctx context.Context, log *zap.Logger, peer,
 	r.refusals.warn(log, refusal{peer, text}, "connection refused", zap.String("reason", text))
 }
 
+// pollRules reads the user's files that have changed, and logs each change once.
+func (r *kernhesReceiver) pollRules() {
+	for _, c := range r.rules.Poll() {
+		if c.Err != nil {
+			r.set.Logger.Warn(c.Setting+" is refused, the last good one stays", zap.Error(c.Err))
+		} else {
+			r.set.Logger.Info(c.Setting+" has changed: all sessions go by it from now on", zap.String("version", c.Version))
+		}
+	}
+}
+
 // attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.
 // It returns nil if there are too many sessions.
 func (r *kernhesReceiver) attach(ctx context.Context, l *link, hello wire.Hello) (*session, error) {
+	r.pollRules() // not under the lock of the session table
 	for {
 		s, known := r.table.find(hello.Session, func(past remembered) *session {
 			r.telemetry.Sessions.Add(ctx, 1)

@@ -1,8 +1,9 @@
 package kernhesreceiver
 
 import (
-	"github.com/kernhes/kernhes/internal/chunk"
 	"testing"
+
+	"github.com/kernhes/kernhes/internal/chunk"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"

@@ -25,6 +25,7 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/truth"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A told is what a simulation told, and the truth about it.
@@ -211,7 +212,7 @@ func TestSimulatedPayloads(t *testing.T) {
 	// Ranks 2 and 3 reduce with each other, 4 with 5: 43 times a step, of 14,336 bytes a token.
 	calls := func(rank int) (comm string) {
 		cfg := createDefaultConfig().(*Config)
-		p := newEngines(zap.NewNop(), cfg, true, nil, &said{}, identity.NewStarts())(parsed(t, got.frames[rank][0])).(*process)
+		p := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())(parsed(t, got.frames[rank][0])).(*process)
 		reader := wire.NewReader(bytes.NewReader(bytes.Join(got.frames[rank][1:], nil)))
 		for {
 			f, err := reader.Next()

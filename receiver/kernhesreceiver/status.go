@@ -135,10 +135,10 @@ type nameStatus struct {
 
 // status says how the receiver's live sessions stand.
 func (r *kernhesReceiver) status(now time.Time) status {
-	report := receiverReport{since: r.begun, refused: r.said.refused()}
+	report := receiverReport{since: r.begun, refused: r.rules.Refused()}
 	report.bye, report.gone = r.table.ended()
 	report.delivery = r.trouble.status()
-	return newStatus(now, report, r.set.BuildInfo.Version, r.said.now().rules.Version, r.live(now))
+	return newStatus(now, report, r.set.BuildInfo.Version, r.rules.Latest().Classes.Version, r.live(now))
 }
 
 // newStatus says how live sessions stand.

@@ -1,49 +1,43 @@
 package kernhesreceiver
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component/componenttest"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A followed process is one whose user writes to a file that the configuration names.
 type followed struct {
 	*script
-	logs *observer.ObservedLogs
-	path string
-	log  *zap.Logger
+	path    string
+	changes []rules.Change
 }
 
 // follow begins a session whose setting names a file with a text.
-func follow(t *testing.T, setting func(*Config) *string, text string) followed {
-	core, logs := observer.New(zap.InfoLevel)
-	f := followed{script: newScript(t), logs: logs, path: filepath.Join(t.TempDir(), "file"), log: zap.New(core)}
+func follow(t *testing.T, setting func(*Config) *string, text string) *followed {
+	f := &followed{script: newScript(t), path: filepath.Join(t.TempDir(), "file")}
 	cfg := createDefaultConfig().(*Config)
 	cfg.Dump = "kept"
 	*setting(cfg) = f.path
 	require.NoError(t, os.WriteFile(f.path, []byte(text), 0o600))
-	said, err := openSaid(cfg)
+	files, err := rules.Open(cfg.ClassTable, cfg.Manifest)
 	require.NoError(t, err)
-	f.p = newEngines(f.log, cfg, false, nil, said, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	f.p = newEngines(zap.NewNop(), cfg, false, nil, files, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
 	return f
 }
 
 // writes has the user write a text, and the receiver look at it.
-func (f followed) writes(text string) {
+func (f *followed) writes(text string) {
 	f.t.Helper()
 	require.NoError(f.t, os.WriteFile(f.path, []byte(text), 0o600))
-	f.p.set.said.poll(f.log)
+	f.changes = append(f.changes, f.p.set.rules.Poll()...)
 }
 
 // graphOfOurs captures a graph of a kernel named 1 for 10 µs and one named 2 for 30 µs; replay is a step of it.
@@ -104,15 +98,14 @@ func TestRunningSessionsFollowTheClassTable(t *testing.T) {
 	require.EqualValues(t, 2, r.comm, "of the graph that was known, and of a new launch")
 	require.EqualValues(t, 40_000, r.commNS, "three steps and a kernel of none")
 	require.EqualValues(t, 40_000, r.coverage.By[1].NS)
-	require.Equal(t, "mine+"+shipped.rules.Version, f.p.set.said.now().rules.Version)
+	require.Equal(t, "mine+"+rules.Shipped.Classes.Version, f.p.set.rules.Latest().Classes.Version)
 
 	// A broken table is refused, once, with the place and the reason.
 	for range 3 {
 		f.writes("comm\tpath\t^theirs$\nbroken\n")
 	}
-	refused := f.logs.FilterMessage("class_table is refused, the last good one stays").All()
-	require.Len(t, refused, 1)
-	require.Contains(t, refused[0].ContextMap()["error"], f.path+": rule in line 2: 1 columns")
+	require.Len(t, f.changes, 2)
+	require.ErrorContains(t, f.changes[1].Err, f.path+": rule in line 2: 1 columns")
 	f.replay(6000, 6)
 	f.flushed(7000)
 	comm(10)
@@ -128,7 +121,8 @@ func TestRunningSessionsFollowTheClassTable(t *testing.T) {
 	f.flushed(13_000)
 	comm(30)
 	require.EqualValues(t, 30_000, f.report().commNS-before, "device time knows it too")
-	require.Len(t, f.logs.FilterMessageSnippet("class_table has changed").All(), 2)
+	require.Len(t, f.changes, 3)
+	require.NoError(t, f.changes[2].Err)
 }
 
 // manifestOf is a manifest in which a call only communicates.
@@ -156,7 +150,8 @@ func TestRunningSessionsFollowTheManifest(t *testing.T) {
 	require.NotEqual(t, first, f.p.info["engine_version"], "its hash is the version")
 	f.writes(`{"kernhes_manifest": 1, "calls": [{}]}`)
 	step(4000, 4, 40)
-	require.Len(t, f.logs.FilterMessage("manifest is refused, the last good one stays").All(), 1)
+	require.Len(t, f.changes, 2)
+	require.ErrorContains(t, f.changes[1].Err, "calls")
 	f.writes(manifestOf("another call"))
 	step(5000, 5, 0)
 	step(6000, 6, 0)
@@ -190,41 +185,4 @@ func TestGraphsShareWhatIsLearned(t *testing.T) {
 	other(3000, 3)
 	f.flushed(4000)
 	require.EqualValues(t, 1, f.report().comm)
-}
-
-// TestARefusedFileIsAProblem until a good one is read.
-func TestARefusedFileIsAProblem(t *testing.T) {
-	for setting, one := range map[string]struct {
-		of                  func(*Config) *string
-		good, broken, fault string
-	}{
-		"class_table": {func(cfg *Config) *string { return &cfg.ClassTable }, "comm\tpath\t^nothing$\n", "broken\n", "rule in line 1: 1 columns"},
-		"manifest":    {func(cfg *Config) *string { return &cfg.Manifest }, manifestOf("a call"), `{"kernhes_manifest": 1, "calls": [{}]}`, "calls"},
-	} {
-		t.Run(setting, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "file")
-			writes := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
-			writes(one.good)
-			b := newBenchOn(t, componenttest.NewNopHost(), nil, func(cfg *Config) { *one.of(cfg) = path })
-			problems := func() []string {
-				b.r.said.poll(zap.NewNop())
-				return b.r.status(time.Now()).Problems
-			}
-			require.Empty(t, problems())
-			writes(one.broken)
-			for range 2 { // it stays
-				require.Len(t, problems(), 1)
-				require.Contains(t, problems()[0], setting+" is refused, the last good one stays: "+path)
-				require.Contains(t, problems()[0], one.fault)
-			}
-			page := httptest.NewRecorder()
-			b.r.control.mux.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status?format=html", nil))
-			require.Contains(t, page.Body.String(), setting+" is refused")
-			require.NoError(t, os.Remove(path))
-			require.Len(t, problems(), 1)
-			require.Contains(t, problems()[0], setting+" is refused, the last good one stays: open "+path)
-			writes(one.good)
-			require.Empty(t, problems())
-		})
-	}
 }
