@@ -20,6 +20,7 @@ import (
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/internal/parquet"
 )
 
@@ -138,7 +139,7 @@ func (e *parquetExporter) consume(ctx context.Context, logs plog.Logs) error {
 }
 
 func chunkOf(record plog.LogRecord) (archive.Chunk, error) {
-	body, err := chunk.Body(record)
+	body, err := chunklog.Body(record)
 	if err != nil {
 		return archive.Chunk{}, err
 	}
@@ -149,7 +150,7 @@ func chunkOf(record plog.LogRecord) (archive.Chunk, error) {
 // reasonOf is the attribute reason of a record that was refused.
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, chunk.ErrNoChunk):
+	case errors.Is(err, chunklog.ErrNoChunk):
 		return "not_a_chunk"
 	case errors.Is(err, chunk.ErrVersion):
 		return "version"

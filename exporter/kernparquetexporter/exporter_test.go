@@ -27,6 +27,7 @@ import (
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
+	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/internal/krec"
 )
 
@@ -52,7 +53,7 @@ func recordedLogs(t *testing.T, sessions int) (plog.Logs, chunktest.Rank) {
 		id := rank.Identity
 		id.Session += uint64(i)
 		id.Rank += int64(i)
-		p := chunk.NewPacker(id, func(s *chunk.Sealed) { s.Put(records.AppendEmpty(), "run") })
+		p := chunk.NewPacker(id, func(s *chunk.Sealed) { chunklog.Put(s, records.AppendEmpty(), "run") })
 		for k := range rank.Steps {
 			require.NoError(t, p.Add(&rank.Steps[k]))
 		}
@@ -167,7 +168,7 @@ func TestOtherRecordsAreRefusedAndCounted(t *testing.T) {
 	records.AppendEmpty().Body().SetStr("a line of some log")
 	later := records.AppendEmpty()
 	records.At(0).CopyTo(later)
-	later.Attributes().PutInt(chunk.VersionAttribute, chunk.Version+1)
+	later.Attributes().PutInt(chunklog.VersionAttribute, chunk.Version+1)
 	torn := records.AppendEmpty()
 	records.At(0).CopyTo(torn)
 	body := torn.Body().Bytes().AsRaw()

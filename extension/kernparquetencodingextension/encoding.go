@@ -16,6 +16,7 @@ import (
 
 	"github.com/kernhes/kernhes/extension/kernparquetencodingextension/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/internal/parquet"
 )
 
@@ -112,7 +113,7 @@ func (e *encoding) message(logs plog.Logs, w *parquet.Writer, pages *bytes.Buffe
 }
 
 func unpack(r plog.LogRecord) (*chunk.Chunk, error) {
-	body, err := chunk.Body(r)
+	body, err := chunklog.Body(r)
 	if err != nil {
 		return nil, err
 	}

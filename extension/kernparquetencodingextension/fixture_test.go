@@ -25,6 +25,7 @@ import (
 	"github.com/kernhes/kernhes/extension/kernparquetencodingextension/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
+	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/internal/krec"
 )
 
@@ -84,7 +85,7 @@ func logs(window string, portions ...portion) plog.Logs {
 		resource := l.ResourceLogs().AppendEmpty()
 		resource.Resource().Attributes().PutStr("kern.window", window)
 		s := chunk.Sealed{Body: p.body}
-		s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), "run")
+		chunklog.Put(&s, resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), "run")
 	}
 	return l
 }

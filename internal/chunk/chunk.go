@@ -5,12 +5,12 @@
 // kernels have in common with those of other steps, its Shape, lies in a chunk once; a step itself is columns of numbers.
 package chunk
 
-// EventName and Version mark the log record of a chunk. Readers take versions from oldest on, and refuse and count anything else.
+// EventName and Version mark the log record of a chunk. Readers take versions from OldestVersion on, and refuse and count anything else.
 const (
 	EventName = "kernhes.steps"
 	Version   = 2
 
-	oldest = 1 // that Unpack reads: chunks lie in queues and journals over an update
+	OldestVersion = 1 // that Unpack reads: chunks lie in queues and journals over an update
 )
 
 // Bounds of what a chunk holds.

@@ -19,8 +19,8 @@ func Unpack(body []byte) (*Chunk, error) {
 		return nil, fmt.Errorf("chunk of %d bytes: no header: %w", len(body), ErrVersion)
 	}
 	version := le.Uint16(body[4:6])
-	if version < oldest || version > Version {
-		return nil, fmt.Errorf("chunk of version %d, want %d to %d: %w", version, oldest, Version, ErrVersion)
+	if version < OldestVersion || version > Version {
+		return nil, fmt.Errorf("chunk of version %d, want %d to %d: %w", version, OldestVersion, Version, ErrVersion)
 	}
 	if len(body) > LimitBytes {
 		return nil, fmt.Errorf("chunk of %d bytes, want at most %d: %w", len(body), LimitBytes, ErrCorrupt)

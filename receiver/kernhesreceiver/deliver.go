@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/pdata/plog"
 	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
 
@@ -16,7 +18,7 @@ import (
 // bound. The caller has the session's turn.
 func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool) {
 	for {
-		lost, err := s.deliver(r.dump, func(p parcel) (bool, error) { return r.send(ctx, p) })
+		lost, err := s.deliver(r.dump, func(c *OutboundChunk) (bool, error) { return r.send(ctx, c) })
 		r.delivered(ctx, lost, err)
 		if err == nil {
 			s.mu.Lock()
@@ -39,23 +41,33 @@ func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool
 const defaultRetryDelay = 100 * time.Millisecond
 
 // send gives a chunk to the logs pipeline. What that refuses for good, taken says, is counted and gone.
-func (r *kernhesReceiver) send(ctx context.Context, p parcel) (taken bool, err error) {
+func (r *kernhesReceiver) send(ctx context.Context, c *OutboundChunk) (taken bool, err error) {
 	ctx = r.obs.StartLogsOp(ctx)
-	err = r.logs.ConsumeLogs(ctx, p.logs)
+	err = r.logs.ConsumeLogs(ctx, logsOf(c))
 	r.obs.EndLogsOp(ctx, metadata.Type.String(), 1, err)
 	if err != nil && consumererror.IsPermanent(err) {
-		r.refused(ctx, p, err)
+		r.refused(ctx, c, err)
 		return false, nil
 	}
 	return err == nil, err
 }
 
+// logsOf is a chunk as the logs pipeline takes it.
+func logsOf(c *OutboundChunk) plog.Logs {
+	logs := plog.NewLogs()
+	resource := logs.ResourceLogs().AppendEmpty()
+	rankResource(resource.Resource().Attributes(), c.Source, c.Source.Instance())
+	chunklog.Put(c.Sealed, resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), c.Source.Run())
+	return logs
+}
+
 // refused counts a chunk that is given up.
-func (r *kernhesReceiver) refused(ctx context.Context, p parcel, err error) {
-	r.trouble.refuse(p.holds.kernels+p.holds.copies, err)
-	r.telemetry.RefusedKernels.Add(ctx, int64(p.holds.kernels))
-	r.telemetry.RefusedCopies.Add(ctx, int64(p.holds.copies))
-	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Uint64("kernels", p.holds.kernels), zap.Uint64("copies", p.holds.copies), zap.Error(err))
+func (r *kernhesReceiver) refused(ctx context.Context, c *OutboundChunk, err error) {
+	kernels, copies := uint64(c.Kernels), uint64(c.Copies)
+	r.trouble.refuse(kernels+copies, err)
+	r.telemetry.RefusedKernels.Add(ctx, int64(kernels))
+	r.telemetry.RefusedCopies.Add(ctx, int64(copies))
+	r.set.Logger.Error("the logs pipeline refused packed steps", zap.Uint64("kernels", kernels), zap.Uint64("copies", copies), zap.Error(err))
 }
 
 // delivered says when delivering begins to fail and when it works again, and counts the lines that were given up.
@@ -78,14 +90,14 @@ const lastTries = 50
 // deliverLast delivers what an ended session has; chunks that the pipeline does not take are given up.
 func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
 	for try := 1; ; try++ {
-		lost, err := s.deliver(r.dump, func(p parcel) (bool, error) { return r.send(ctx, p) })
+		lost, err := s.deliver(r.dump, func(c *OutboundChunk) (bool, error) { return r.send(ctx, c) })
 		r.delivered(ctx, lost, err)
-		if err == nil || len(s.parcels) == 0 {
+		if err == nil || len(s.chunks) == 0 {
 			return err
 		}
 		if try == lastTries || ctx.Err() != nil {
-			for len(s.parcels) > 0 {
-				r.refused(ctx, s.parcels[0], err)
+			for len(s.chunks) > 0 {
+				r.refused(ctx, &s.chunks[0], err)
 				s.parted(false)
 			}
 			continue

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
 // A dump is a file of JSON lines: what became of every record, and a journal of what was acknowledged.
@@ -30,37 +28,6 @@ type dump struct {
 type dumpFile interface {
 	io.WriteCloser
 	Truncate(size int64) error
-}
-
-// A stepLine is one step.
-type stepLine struct {
-	Kind             string `json:"kind"`
-	Run              string `json:"run"`
-	Session          string `json:"session"`
-	ID               string `json:"id"` // push time and thread: with the session, which step it is
-	Rank             int64  `json:"rank"`
-	Device           int    `json:"device"`
-	Seq              uint64 `json:"seq"`
-	Pairs            bool   `json:"pairs"` // seq is the same as on other ranks
-	Text             string `json:"text"`
-	Program          string `json:"program"`
-	Vars             string `json:"vars"`
-	Kernels          uint64 `json:"kernels"`
-	Called           uint64 `json:"called"`
-	Copies           uint64 `json:"copies"`
-	ComputeNS        uint64 `json:"compute_ns"`
-	CommNS           uint64 `json:"comm_ns"`
-	OverlapNS        uint64 `json:"overlap_ns"`
-	WallNS           uint64 `json:"wall_ns"`
-	IdleNS           uint64 `json:"idle_ns"`
-	ForeignComputeNS uint64 `json:"foreign_compute_ns"`
-	Complete         bool   `json:"complete"`
-	Reason           string `json:"reason,omitempty"` // why it is not complete
-	StartNS          uint64 `json:"start_ns"`         // first kernel's start, unix ns
-	EndNS            uint64 `json:"end_ns"`           // last kernel's end, unix ns
-	Frame            uint64 `json:"frame"`            // last frame that it rests on
-
-	Messages []step.Message `json:"messages,omitempty"` // what its kernels communicate, as far as NCCL says it
 }
 
 // A sessionLine is the totals of one rank of a session that has ended.
@@ -99,17 +66,6 @@ type sessionLine struct {
 	NCCL            *ncclLine         `json:"nccl,omitempty"`
 }
 
-// An ncclLine is what NCCL said of a process in payloads.
-type ncclLine struct {
-	Comm     string `json:"comm"` // id of the communicator with the most ranks: 16 hexadecimal digits; zeros: not known
-	Rank     int    `json:"rank"` // in it; -1: not known
-	Ranks    int    `json:"ranks"`
-	Device   int    `json:"device"` // CUDA device of that rank; -1: not known
-	Open     int    `json:"open"`   // ranges of NCCL's domain that are open
-	Payloads uint64 `json:"payloads"`
-	Unread   uint64 `json:"unread"` // of them, those whose schema is not known
-}
-
 // An ackLine is a journal entry: every record up to Frame is in a step line above, or in one of these counts. They count
 // since the session's last such line.
 type ackLine struct {
@@ -118,22 +74,6 @@ type ackLine struct {
 	Frame   uint64 `json:"frame"`
 	loose
 }
-
-// loose counts records that are settled without a step.
-type loose struct {
-	Outside   uint64 `json:"outside"`
-	Late      uint64 `json:"late"`
-	Invalid   uint64 `json:"invalid"`
-	Duplicate uint64 `json:"duplicate"`
-	Copies    uint64 `json:"copies"`
-}
-
-func (l loose) less(o loose) loose {
-	return loose{l.Outside - o.Outside, l.Late - o.Late, l.Invalid - o.Invalid, l.Duplicate - o.Duplicate, l.Copies - o.Copies}
-}
-
-// sessionName is a session as the dump writes it: 16 hexadecimal digits.
-func sessionName(id uint64) string { return fmt.Sprintf("%016x", id) }
 
 // A remembered session is what a dump, or the past of this process, knows of one.
 type remembered struct {

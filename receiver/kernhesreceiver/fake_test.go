@@ -19,11 +19,11 @@ import (
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/consumer/consumertest"
-	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
@@ -38,15 +38,16 @@ type fakeEngine struct {
 	held  uint64
 	pack  uint64
 	lines []stepLine
-	taken int // lines and parcels not yet settled
+	taken int // lines and chunks not yet settled
 
-	parcels []parcel
-	last    []parcel // made when it ends
-	became  []bool   // of parcels, in order: taken by the pipeline, or refused
-	count   loose
-	steps   uint64
-	lost    uint64
-	over    bool
+	chunks []OutboundChunk
+	last   []OutboundChunk // made when it ends
+	became []bool          // of chunks, in order: taken by the pipeline, or refused
+	count  loose
+	asked  int // how often the counts were asked for
+	steps  uint64
+	lost   uint64
+	over   bool
 }
 
 func (e *fakeEngine) frame(f wire.Frame) error {
@@ -72,13 +73,18 @@ func (e *fakeEngine) frame(f wire.Frame) error {
 		if err != nil {
 			return err
 		}
-		e.parcels = append(e.parcels, parcel{logs: plog.NewLogs(), holds: records{kernels: 3, copies: 2}, bytes: bytes})
+		e.chunks = append(e.chunks, fakeChunk(bytes))
 	case word == "release":
 		e.held = 0
 	case word == "bad":
 		return fmt.Errorf("frame %d: %w", f.Number, wire.ErrBadFrame)
 	}
 	return nil
+}
+
+// fakeChunk is a chunk of three kernels and two copies.
+func fakeChunk(bytes int) OutboundChunk {
+	return OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &Source{}}
 }
 
 func (e *fakeEngine) received() uint64 { return e.got }
@@ -104,23 +110,23 @@ func (e *fakeEngine) takeLines() []stepLine {
 	return lines
 }
 
-func (e *fakeEngine) takeParcels() []parcel {
-	parcels := e.parcels
-	e.parcels = nil
-	e.taken += len(parcels)
-	return parcels
+func (e *fakeEngine) takeChunks() []OutboundChunk {
+	chunks := e.chunks
+	e.chunks = nil
+	e.taken += len(chunks)
+	return chunks
 }
 
-func (e *fakeEngine) delivered(_ parcel, taken bool) { e.became = append(e.became, taken) }
+func (e *fakeEngine) delivered(_ OutboundChunk, taken bool) { e.became = append(e.became, taken) }
 
 func (e *fakeEngine) cut()         { e.pack = 0 }
 func (e *fakeEngine) settled()     { e.taken = 0 }
-func (e *fakeEngine) loose() loose { return e.count }
+func (e *fakeEngine) loose() loose { e.asked++; return e.count }
 func (e *fakeEngine) ended() bool  { return e.over }
 
 func (e *fakeEngine) end(bool) {
 	e.over, e.held, e.pack = true, 0, 0
-	e.parcels, e.last = append(e.parcels, e.last...), nil
+	e.chunks, e.last = append(e.chunks, e.last...), nil
 }
 
 func (e *fakeEngine) reports() []rankReport {

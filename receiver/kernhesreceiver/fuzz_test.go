@@ -2,30 +2,19 @@ package kernhesreceiver
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
 
 // FuzzProcess plays any bytes as an engine's connection, as they are or mended to frames that make sense. Whatever they are, the books add up, what is acknowledged never goes
@@ -49,16 +38,14 @@ func FuzzProcess(f *testing.F) {
 		if mend {
 			b = mended(b)
 		}
-		cfg := createDefaultConfig().(*Config)
+		cfg := testSettings(archived)
 		cfg.MaxStrings, cfg.MaxRanges, cfg.MaxShapes, cfg.MaxSeries, cfg.MaxSessionBytes = 16, 16, 16, 2, 16<<10
-		p := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Session: 7, Info: map[string]string{"run": "r"}}).(*process)
+		p := begin(cfg, wire.Hello{Session: 7, Info: map[string]string{"run": "r"}})
 		packed := uint64(0)
 		take := func() {
 			booksHold(t, p, books.OfShimKernels, books.OfShimCopies)
-			for _, parcel := range p.takeParcels() {
-				body, err := chunk.Body(parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
-				require.NoError(t, err)
-				c, err := chunk.Unpack(body)
+			for _, one := range p.takeChunks() {
+				c, err := chunk.Unpack(one.Body)
 				require.NoError(t, err)
 				packed += uint64(c.Rows())
 			}
@@ -96,41 +83,4 @@ func feed(t *testing.T, p *process, b []byte, each func()) {
 		require.LessOrEqual(t, p.bytes(), p.set.maxBytes*5/4+32*len(frame.Body))
 		require.LessOrEqual(t, len(p.devices), maxDevices)
 	}
-}
-
-// FuzzControl asks the control endpoint anything: it answers with a status that fits, and JSON where it says so.
-func FuzzControl(f *testing.F) {
-	for _, seed := range []struct{ method, path, query, accept, body string }{
-		{"GET", "/", "", "", ""}, {"GET", "/status", "", "text/html", ""}, {"GET", "/status", "format=json", "", ""},
-		{"POST", "/trace", "steps=2&rank=1&wait=1ms", "", ""}, {"POST", "/trace", "seq=7&seq=8", "", "{}"},
-		{"POST", "/trace", "steps=-1&wait=999h", "", ""}, {"DELETE", "/status/../trace", "%zz", "*/*", "x"},
-	} {
-		f.Add(seed.method, seed.path, seed.query, seed.accept, seed.body)
-	}
-	now := time.Unix(1_800_000_000, 0)
-	c := newControl(zap.NewNop(), func(_ context.Context, a sample.Ask) (sample.Got, error) {
-		if a.Steps < 1 || a.Steps > sample.MaxSteps {
-			return sample.Got{}, errors.New("asked for too much")
-		}
-		return sample.Got{Taken: []sample.Taken{{Seq: 7, Rank: 1}}}, nil
-	})
-	c.handle("GET /status", "", serveStatus(func() status { return statusStory(now) }))
-	f.Fuzz(func(t *testing.T, method, path, query, accept, body string) {
-		target := &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+target.RequestURI(), strings.NewReader(body))
-		if err != nil {
-			return // no client can send it
-		}
-		r.Header.Set("Accept", accept)
-		w := httptest.NewRecorder()
-		c.mux.ServeHTTP(w, r)
-		require.Contains(t, []int{200, 301, 307, 400, 404, 405}, w.Code)
-		switch kind := w.Header().Get("Content-Type"); {
-		case strings.HasPrefix(kind, "application/json"):
-			require.True(t, json.Valid(w.Body.Bytes()))
-		case strings.HasPrefix(kind, "text/html"):
-			require.NotContains(t, w.Body.String(), "<script>")
-			require.NotContains(t, w.Body.String(), "<b>mystery")
-		}
-	})
 }

@@ -131,17 +131,6 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	return l.say(wire.AppendWelcome(nil, welcome))
 }
 
-// Keys of what the cgroup of the connected process says. What an engine says of these is not believed.
-const (
-	keyContainer = "container.id"
-	keyPod       = "k8s.pod.uid"
-)
-
-func dropContainer(info map[string]string) {
-	delete(info, keyContainer)
-	delete(info, keyPod)
-}
-
 // contain says in which container an engine runs, if it is known.
 func (l *link) contain(info map[string]string) {
 	dropContainer(info)

@@ -43,9 +43,6 @@ func whyEnded(gone bool) string {
 	return isEnded
 }
 
-// nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
-func (r *rankReport) nowOf() uint64 { return r.nowNS + uint64(r.silent) }
-
 // How long, and of how many ranks, kern_up of ended ones is exported: some scrapes see it.
 const (
 	endedShown = 2 * time.Minute

@@ -1,17 +1,14 @@
 package kernhesreceiver
 
 import (
-	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
-	"github.com/kernhes/kernhes/internal/faults"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -114,7 +111,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 		return
 	}
 	resource := to.ResourceMetrics().AppendEmpty()
-	rankResource(resource.Resource().Attributes(), r, instance)
+	rankResource(resource.Resource().Attributes(), r.source(), instance)
 	s := newMetricSet(resource, pcommon.Timestamp(r.sinceNS), pcommon.NewTimestampFromTime(now), version, r.rank)
 
 	s.seconds(metadata.KernDeviceSecondsTotal, r.computeNS, "compute")
@@ -272,8 +269,8 @@ func (s *metricSet) steps(r *seriesReport) {
 		to := point.Exemplars().AppendEmpty()
 		to.SetTimestamp(pcommon.Timestamp(e.endNS))
 		to.SetDoubleValue(seconds(e.wallNS))
-		to.SetTraceID(e.trace)
-		to.SetSpanID(e.span)
+		to.SetTraceID(e.span.Trace)
+		to.SetSpanID(e.span.Span)
 	}
 }
 
@@ -317,74 +314,6 @@ func (s *metricSet) shim(stats map[uint32]uint64) {
 			s.count(m.metric, value)
 		}
 	}
-}
-
-// faultsOf are the known faults of the CUPTI that an engine traces with, in a mode; none where it traces nothing.
-func faultsOf(info map[string]string, mode string) []faults.Fault {
-	version, err := strconv.Atoi(info["cupti_version"])
-	if err != nil || mode == "off" {
-		return nil
-	}
-	return faults.Of(version, mode == "hes")
-}
-
-func faultTexts(info map[string]string, mode string) []string {
-	texts := []string{}
-	for _, f := range faultsOf(info, mode) {
-		texts = append(texts, f.Text)
-	}
-	return texts
-}
-
-// rankResource says whose metrics these are; what the engine did not say is left out.
-func rankResource(to pcommon.Map, r *rankReport, instance string) {
-	put := func(name, value string) {
-		if value != "" {
-			to.PutStr(name, value)
-		}
-	}
-	gpu := "gpu." + strconv.Itoa(r.device) + "."
-	put(metadata.ResourceServiceName, cmp.Or(r.info["engine"], "unknown_service"))
-	put(metadata.ResourceServiceInstanceId, instance)
-	put(metadata.ResourceHostName, r.info["host"])
-	if pid, err := strconv.ParseInt(r.info["pid"], 10, 64); err == nil {
-		to.PutInt(metadata.ResourceProcessPid, pid)
-	}
-	put(metadata.ResourceKernRun, r.info["run"])
-	put(metadata.ResourceKernMode, r.mode)
-	put(metadata.ResourceKernEngineVersion, r.info["engine_version"])
-	put(metadata.ResourceKernModel, r.info["model"])
-	to.PutInt(metadata.ResourceKernDevice, int64(r.device))
-	put(metadata.ResourceHwId, r.info[gpu+"uuid"])
-	put(metadata.ResourceHwModel, r.info[gpu+"name"])
-	if r.info[gpu+"uuid"] != "" || r.info[gpu+"name"] != "" {
-		put(metadata.ResourceHwType, "gpu")
-	}
-	put(metadata.ResourceContainerId, r.info[keyContainer])
-	put(metadata.ResourceK8sPodUid, r.info[keyPod])
-	put(metadata.ResourceKernShimVersion, r.info["shim_version"])
-	put(metadata.ResourceKernCuptiVersion, r.info["cupti_version"])
-	put(metadata.ResourceKernCuptiKnownFaults, faults.IDs(faultsOf(r.info, r.mode)))
-	put(metadata.ResourceKernDriverVersion, r.info["driver_version"])
-}
-
-// runRank is run/rank.
-func (r *rankReport) runRank() string { return r.info["run"] + "/" + rankText(r) }
-
-func rankText(r *rankReport) string { return strconv.FormatInt(r.rank, 10) }
-
-// claimRank is what the process claims to be: the name of its start, and the rank.
-func (r *rankReport) claimRank() string {
-	return cmp.Or(r.claims, r.info["run"]) + "/" + strconv.FormatInt(r.rank, 10)
-}
-
-// instance is run/rank/pid, and the device where it has no rank: service.instance.id of one that is alone.
-func (r *rankReport) instance() string {
-	name := r.runRank() + "/" + r.info["pid"]
-	if r.rank == noRank {
-		name += "/" + strconv.Itoa(r.device)
-	}
-	return name
 }
 
 // A receiverReport is what holds for the receiver as a whole.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -21,13 +19,12 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
 // A process is the account of one engine process: it hands each frame through the rooms. It is an
 // engine, and not safe for concurrent use.
 type process struct {
-	set     *processSettings
+	set     *common
 	session uint64
 	info    map[string]string
 	since   uint64 // unix ns
@@ -83,9 +80,31 @@ type process struct {
 	counted loose // at the last acknowledgeable frame
 }
 
-// processSettings are what all processes of a receiver share.
-type processSettings struct {
-	log         *zap.Logger
+// Settings are what all engine processes of a receiver share. Those that have the name of a setting of the receiver are it.
+type Settings struct {
+	StepTimeout     time.Duration
+	Patterns        []ranges.Pattern
+	CallDomains     []string
+	Groups          groups.Groups
+	BatchEdges      []int64
+	KVEdges         []int64
+	MaxStrings      int
+	MaxRanges       int
+	MaxShapes       int
+	MaxSeries       int
+	MaxSessionBytes int
+
+	Lines   bool         // keep final steps for TakeLines
+	Archive bool         // pack all kernels into chunks for TakeChunks
+	Sink    Sink         // takes final steps; nil: nobody does
+	Notice  func(Notice) // takes messages for the receiver's log; nil: nobody does
+	Rules   *rules.Files
+	Starts  *identity.Starts
+}
+
+// common is what all engine processes of a receiver share.
+type common struct {
+	notice      func(Notice)
 	stepTimeout uint64 // ns
 	patterns    []ranges.Pattern
 	calls       []string
@@ -96,28 +115,31 @@ type processSettings struct {
 	maxSeries   int
 	maxBytes    int
 	maxDevices  int
-	lines       bool // the dump wants steps
-	archive     bool // the logs pipeline wants them
+	lines       bool
+	archive     bool
 	shapes      *step.Table
 	rules       *rules.Files
 	starts      *identity.Starts
-	traces      *tracer // nil: there is no traces pipeline
+	sink        Sink
 }
 
-// newEngines returns what begins the account of a process.
-// archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) engine {
-	set := &processSettings{
-		log: log, stepTimeout: uint64(cfg.StepTimeout), patterns: cfg.patterns(), calls: cfg.CallDomains,
-		buckets:    newBuckets(cfg.BatchEdges, cfg.KVEdges),
-		maxStrings: cfg.MaxStrings, maxRanges: cfg.MaxRanges, maxSeries: cfg.MaxSeries, maxBytes: int(cfg.MaxSessionBytes), maxDevices: maxDevices,
-		lines: cfg.Dump != "", archive: archive, traces: traces, shapes: step.NewTable(cfg.MaxShapes), rules: ruleFiles, starts: starts,
-	}
-	set.groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
-	return func(h wire.Hello) engine { return newProcess(set, h, time.Now()) }
+// Engines begin the accounts of engine processes.
+type Engines struct{ common *common }
+
+// NewEngines returns the engines of a receiver.
+func NewEngines(set Settings) *Engines {
+	return &Engines{&common{
+		notice: set.Notice, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
+		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
+		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: maxDevices,
+		lines: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
+	}}
 }
 
-func newProcess(set *processSettings, hello wire.Hello, now time.Time) *process {
+// Begin begins the account of a process that said HELLO.
+func (e *Engines) Begin(hello wire.Hello) *process { return newProcess(e.common, hello, time.Now()) }
+
+func newProcess(set *common, hello wire.Hello, now time.Time) *process {
 	p := &process{
 		set: set, session: hello.Session, info: map[string]string{}, since: uint64(now.UnixNano()),
 		who:       who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
@@ -160,7 +182,7 @@ func (p *process) tracing() {
 type deviceState struct {
 	id      uint16
 	rank    int64
-	source  *trace.Source // of its traces; nil: to be made anew
+	source  *Source // nil: to be made anew
 	account device.Account
 	outside *cupti.Columns // of the kernels that belong to no step
 	copying *cupti.Columns
@@ -342,7 +364,7 @@ func (p *process) holds() (frame uint64, by string) {
 		}
 	}
 	for _, d := range p.devices {
-		if d.packed.loose != nil {
+		if d.packed.unattributed != nil {
 			hold(d.packed.first, "kernels outside any step that wait for a flush")
 		}
 		if f, ok := d.packed.held.first(); ok {

@@ -1,10 +1,8 @@
 package kernhesreceiver
 
 import (
+	"bytes"
 	"strconv"
-
-	"go.opentelemetry.io/collector/pdata/plog"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -12,21 +10,23 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// A parcel is a chunk on its way to the logs pipeline.
-type parcel struct {
-	logs  plog.Logs
-	of    *deviceState
-	holds records
-	bytes int
+// An OutboundChunk is a chunk on its way to the logs pipeline.
+type OutboundChunk struct {
+	*chunk.Sealed
+	Source *Source
+	of     *deviceState
 }
+
+// holds is what lies in it.
+func (c *OutboundChunk) holds() records { return records{uint64(c.Kernels), uint64(c.Copies)} }
 
 // A packing is what a process has packed and not handed over.
 //
-//	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ parcels ──▶ session
+//	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ chunks ──▶ session
 //	frames on which they rest:             packed.open                   sent
 type packing struct {
-	parcels []parcel
-	sent    frameHold // of what lies in parcels, or was taken and is not settled
+	chunks []OutboundChunk
+	sent   frameHold // of what lies in chunks, or was taken and is not settled
 }
 
 // A frameHold is the first frame that is not to be acknowledged yet; 0: none.
@@ -41,15 +41,15 @@ func (h *frameHold) with(frame uint64) {
 
 // packed is a device's part in packing.
 type packed struct {
-	books  packedBooks
-	packer *chunk.Packer
-	open   frameHold // of what lies in the packer
-	rank   int64
-	stale  bool       // INFO came since the packer was told whose steps it packs
-	loose  *step.Step // kernels outside any step that came since the last flush
-	first  uint64     // frame of the first of them
-	held   heldCopies // whose steps' numbers are not known yet
-	shapes map[shapeOf]*chunk.Shape
+	books        packedBooks
+	packer       *chunk.Packer
+	open         frameHold // of what lies in the packer
+	rank         int64
+	stale        bool       // INFO came since the packer was told whose steps it packs
+	unattributed *step.Step // kernels outside any step that came since the last flush
+	first        uint64     // frame of the first of them
+	held         heldCopies // whose steps' numbers are not known yet
+	shapes       map[shapeOf]*chunk.Shape
 }
 
 // maxPackedShapes bounds the shapes of a device that are kept translated.
@@ -75,15 +75,13 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 	return d.packed.packer
 }
 
-// post makes a parcel of a chunk.
+// post queues a chunk.
 func (p *process) post(d *deviceState, s *chunk.Sealed) {
-	logs := plog.NewLogs()
-	resource := logs.ResourceLogs().AppendEmpty()
-	p.resource(resource.Resource().Attributes(), d, d.packed.rank)
-	s.Put(resource.ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), p.info["run"])
-	holds := records{uint64(s.Kernels), uint64(s.Copies)}
-	p.packing.parcels = append(p.packing.parcels, parcel{logs, d, holds, len(s.Body)})
-	d.packed.books.sealed.add(holds)
+	kept := *s
+	kept.Body = bytes.Clone(s.Body) // the packer's is valid during the call
+	out := OutboundChunk{&kept, p.source(d, d.packed.rank), d}
+	p.packing.chunks = append(p.packing.chunks, out)
+	d.packed.books.sealed.add(out.holds())
 	if open := d.packed.open; open != 0 {
 		p.packing.sent.with(uint64(open))
 		d.packed.open = 0
@@ -105,7 +103,7 @@ func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 	d.packed.books.packed.add(n)
 	if err := packer.Add(c); err != nil {
 		d.packed.books.refused.add(n)
-		p.set.log.Error("a step does not fit its shape", zap.Error(err))
+		p.notice(LevelError, "a step does not fit its shape", Pair{"error", err})
 	}
 	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
 }
@@ -185,12 +183,12 @@ func (p *process) group(at *step.Position, of *shapeOf) (group string, by chunk.
 
 // outsideStep returns the step that stands for kernels outside any, for a run told of in a frame.
 func (d *deviceState) outsideStep(r *cupti.Run, frame uint64) *step.Step {
-	if d.packed.loose == nil {
-		d.packed.loose, d.packed.first = step.Outside(d.id), frame
+	if d.packed.unattributed == nil {
+		d.packed.unattributed, d.packed.first = step.Outside(d.id), frame
 	}
 	d.packed.first = min(d.packed.first, frame)
-	r.Ordinal = d.packed.loose.Parts()
-	return d.packed.loose
+	r.Ordinal = d.packed.unattributed.Parts()
+	return d.packed.unattributed
 }
 
 // packLate takes kernels that came too late for their step: they are in the archive all the same.
@@ -207,19 +205,19 @@ func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Cl
 // packOutside packs the kernels outside any step that came, and the copies whose steps are final.
 func (p *process) packOutside() {
 	for _, d := range p.devices {
-		if s := d.packed.loose; s != nil && len(s.Recorded().Spans) > 0 {
+		if s := d.packed.unattributed; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
 			rank := d.rank
 			c := chunkStep(s, p.translate(shapeOf{shape: s.Shape, rank: rank}))
 			c.Outside = true
 			p.add(d, rank, d.packed.first, &c)
 		}
-		d.packed.loose = nil // without a kernel that can be believed it holds nothing back either
+		d.packed.unattributed = nil // without a kernel that can be believed it holds nothing back either
 		p.releaseCopies(d, p.over)
 	}
 }
 
-// cut makes parcels of all that is packed.
+// cut makes chunks of all that is packed.
 func (p *process) cut() {
 	if !p.set.archive || !p.who.settled {
 		return
@@ -237,21 +235,21 @@ func (p *process) cut() {
 	}
 }
 
-// takeParcels returns the chunks that were cut since the last call.
-func (p *process) takeParcels() []parcel {
-	parcels := p.packing.parcels
-	p.packing.parcels = nil
-	return parcels
+// takeChunks returns the chunks that were cut since the last call.
+func (p *process) takeChunks() []OutboundChunk {
+	chunks := p.packing.chunks
+	p.packing.chunks = nil
+	return chunks
 }
 
-// delivered tells what became of a parcel that was taken: the pipeline took it, or it is refused for good.
-func (p *process) delivered(one parcel, taken bool) {
+// delivered takes what became of a chunk that was taken: the pipeline took it, or refused it for good.
+func (p *process) delivered(one OutboundChunk, taken bool) {
 	b := &one.of.packed.books
-	b.sealed.sub(one.holds)
+	b.sealed.sub(one.holds())
 	if taken {
-		b.consumed.add(one.holds)
+		b.consumed.add(one.holds())
 	} else {
-		b.refused.add(one.holds)
+		b.refused.add(one.holds())
 	}
 }
 

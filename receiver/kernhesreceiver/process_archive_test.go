@@ -10,14 +10,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // playPacked gives frames to a process that packs its steps, and returns the chunks.
@@ -33,7 +29,7 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
 			require.NoError(t, err)
-			p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(h).(*process)
+			p = begin(testSettings(archived), h)
 			continue
 		}
 		before := p.acknowledgeable()
@@ -42,15 +38,10 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 		if f.Kind == wire.KindBye {
 			p.end(false)
 		}
-		for _, parcel := range p.takeParcels() {
-			resource := parcel.logs.ResourceLogs().At(0)
-			mode, _ := resource.Resource().Attributes().Get(metadata.ResourceKernMode)
-			require.Equal(t, p.info["mode"], mode.Str())
-			record := resource.ScopeLogs().At(0).LogRecords().At(0)
-			body, err := chunk.Body(record)
-			require.NoError(t, err)
-			require.LessOrEqual(t, len(body), chunk.MaxBytes)
-			c, err := chunk.Unpack(body)
+		for _, one := range p.takeChunks() {
+			require.Equal(t, p.info["mode"], one.Source.Mode)
+			require.LessOrEqual(t, len(one.Body), chunk.MaxBytes)
+			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			chunks = append(chunks, c)
 		}
@@ -147,43 +138,41 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 // Steps that fill a window before a second is over are acknowledged as their chunks are taken, without a pause between them.
 func TestSteadyStepsAreAcknowledged(t *testing.T) {
 	s := newScript(t)
-	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(
-		wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	s.p = begin(testSettings(archived),
+		wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}})
 	const frames = 4 // a step
 	for i := uint64(0); i < 2000; i++ {
 		at := i * 10_000
-		s.push(at, fmt.Sprintf("step:decode seq=%d,tokens=1", i))
-		s.launch(at+1, uint32(i+1))
-		s.pop(at + 2)
-		s.ran(uint32(i+1), at+10, at+30)
+		s.Push(at, fmt.Sprintf("step:decode seq=%d,tokens=1", i))
+		s.Launch(at+1, uint32(i+1))
+		s.Pop(at + 2)
+		s.Ran(uint32(i+1), at+10, at+30)
 		if i%10 == 9 {
-			s.flushed(at + 100)
-			s.p.takeParcels()
+			s.Flushed(at + 100)
+			s.p.takeChunks()
 			s.p.settled()
 			// What is not acknowledged: an open chunk of 64 steps, and the steps since the last flush.
-			require.LessOrEqual(t, s.number-s.p.acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
+			require.LessOrEqual(t, s.Number-s.p.acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
 		}
 	}
 }
 
 // TestAStepWithoutKernelsStandsWhereItsRangeBegan: no record of it says a time, and a start of 0 would have the archive begin in 1970.
 func TestAStepWithoutKernelsStandsWhereItsRangeBegan(t *testing.T) {
-	s, _ := limitedScript(t, true, func(c *Config) { c.Dump = "on" })
+	s, _ := limitedScript(t, true, func(s *Settings) { s.Lines = true })
 	s.oneStep(0, 1)
-	s.push(100, "step:decode seq=7,tokens=1")
-	s.launch(101, 2)
-	s.pop(102)
-	s.kernel(2, 0, 0, 0)
-	s.push(200, "step:decode seq=8,tokens=1")
-	s.launch(201, 3) // without a record
-	s.pop(202)
+	s.Push(100, "step:decode seq=7,tokens=1")
+	s.Launch(101, 2)
+	s.Pop(102)
+	s.Kernel(2, 0, 0, 0)
+	s.Push(200, "step:decode seq=8,tokens=1")
+	s.Launch(201, 3) // without a record
+	s.Pop(202)
 	s.oneStep(300, 4)
 	s.bye()
 	times := map[string][2]uint64{}
-	for _, parcel := range s.p.takeParcels() {
-		body, err := chunk.Body(parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
-		require.NoError(t, err)
-		c, err := chunk.Unpack(body)
+	for _, one := range s.p.takeChunks() {
+		c, err := chunk.Unpack(one.Body)
 		require.NoError(t, err)
 		for _, one := range c.Steps {
 			times[one.Text+" "+one.Reason] = [2]uint64{one.Start, one.End}

@@ -2,7 +2,6 @@ package kernhesreceiver
 
 import (
 	"bytes"
-	"fmt"
 	"runtime"
 	"syscall"
 	"testing"
@@ -10,9 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kernhes/kernhes/internal/fakeshim"
-	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/shimscript"
 )
 
 // cpu is the CPU time of this process so far, garbage collection included.
@@ -22,38 +20,10 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// graphSteps are the frames of decode steps that each replay one graph of 560 kernels, as a recording of one has them:
-// 72 of them all-reduces, each in a call.
-func graphSteps(tb testing.TB, steps int) (frames [][]byte, kernels, bytes int) {
-	b := krec.NewBuilder()
-	g := b.Capture()
-	for i := range 560 {
-		b.Push(fmt.Sprintf("decode.layers.%d.mlp", i/8))
-		name := fmt.Sprintf("nvjet_sm90_tst_%dx128_64x5_1x2_h_bz_coopB_NNT", i%23)
-		if i%8 == 7 {
-			name = "_Z40ncclDevKernel_AllReduce_Sum_bf16_RING_LL24ncclDevKernelArgsStorageILm4096EE"
-		}
-		g.Kernel(name, 7)
-		b.Pop()
-	}
-	exec := g.Instantiate()
-	for i := range steps {
-		b.Push(fmt.Sprintf("step:decode seq=%d,seqs=8,tokens=8,kv=8192", i))
-		exec.Launch(5_000, 6_000, 500)
-		b.Pop()
-		b.Wait(3_800_000)
-	}
-	frames = fakeshim.Frames(b.Recording(), fakeshim.Options{Deliver: fakeshim.Flush})
-	for _, f := range frames {
-		bytes += len(f)
-	}
-	return frames, 560 * steps, bytes
-}
-
 // BenchmarkGraphSteps takes kernels from frames to device time: decode, joins, steps, unions. ns/kernel and kernels/s are
 // of CPU time of the whole process; memcpy-ratio is the time of a streaming copy of the same bytes over that.
 func BenchmarkGraphSteps(b *testing.B) {
-	frames, kernels, size := graphSteps(b, 2000)
+	frames, kernels, size := shimscript.GraphSteps(2000)
 	parsed := make([]wire.Frame, 0, len(frames))
 	var hello wire.Hello
 	for _, f := range frames {

@@ -2,10 +2,8 @@ package kernhesreceiver
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/wire"
 )
@@ -17,11 +15,11 @@ func TestKernelsCostByTheModeInWhichTheyCame(t *testing.T) {
 	kernels := func(n int) {
 		for range n {
 			at, c = at+100, c+1
-			s.launch(at, c)
-			s.ran(c, at+10, at+20)
+			s.Launch(at, c)
+			s.Ran(c, at+10, at+20)
 		}
 	}
-	mode := func(mode string) { s.frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
+	mode := func(mode string) { s.Frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
 	check := func(ns uint64) {
 		t.Helper()
 		require.Equal(t, ns, s.report().cuptiNS)
@@ -46,12 +44,10 @@ func TestCostIsZeroAtFirst(t *testing.T) {
 	for _, mode := range []string{"off", ""} {
 		s := newScript(t, "mode", mode)
 		r := s.report()
-		r.unplaced = false
-		m := pmetric.NewMetrics()
-		appendRank(m, &r, false, "", "", time.Time{})
-		require.Equal(t, map[string][]any{"shim": {0.0}, "cupti": {0.0}}, points(m)["kern_trace_cost_seconds_total"])
-		s.launch(1, 1)
-		s.ran(1, 10, 20)
+		require.Zero(t, shimCost(r.stats))
+		require.Zero(t, r.cuptiNS)
+		s.Launch(1, 1)
+		s.Ran(1, 10, 20)
 		require.Zero(t, s.report().cuptiNS)
 	}
 }

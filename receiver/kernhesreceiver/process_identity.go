@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
@@ -102,7 +100,7 @@ func (p *process) overdue() bool {
 		return true
 	}
 	return slices.ContainsFunc(p.devices, func(d *deviceState) bool {
-		loose := d.packed.loose
+		loose := d.packed.unattributed
 		return loose != nil && len(loose.Recorded().Spans) > maxUnsettled
 	})
 }
@@ -142,9 +140,9 @@ func (p *process) settle() {
 		}
 	}
 	p.renamed()
-	p.set.log.Info("engine process has a run and ranks", zap.String("session", sessionName(p.session)), zap.String("pid", p.info["pid"]),
-		zap.String("run", joined.Run), zap.String("run_from", w.name.From), zap.Bool("name_used_again", joined.Again),
-		zap.Int64s("ranks", joined.Ranks), zap.String("rank_from", p.rankFrom()))
+	p.notice(LevelInfo, "engine process has a run and ranks", Pair{"session", sessionName(p.session)}, Pair{"pid", p.info["pid"]},
+		Pair{"run", joined.Run}, Pair{"run_from", w.name.From}, Pair{"name_used_again", joined.Again},
+		Pair{"ranks", joined.Ranks}, Pair{"rank_from", p.rankFrom()})
 }
 
 // started is when the process started, or when it was first heard.
@@ -183,9 +181,9 @@ func (p *process) lateWorld() {
 	}
 	w.lateWorld = true
 	w.late++
-	p.set.log.Warn("NCCL's world communicator came after the run and the ranks were settled, and does not count",
-		zap.String("session", sessionName(p.session)), zap.String("run", p.info["run"]), zap.String("settled_by", w.name.From),
-		zap.String("late_name", name.Text), zap.Int64("late_rank", rank.N))
+	p.notice(LevelWarn, "NCCL's world communicator came after the run and the ranks were settled, and does not count",
+		Pair{"session", sessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"settled_by", w.name.From},
+		Pair{"late_name", name.Text}, Pair{"late_rank", rank.N})
 }
 
 func (p *process) rankFrom() string {
@@ -197,7 +195,7 @@ func (p *process) rankFrom() string {
 
 func (p *process) rememberFailed(err error) {
 	if err != nil {
-		p.set.log.Error("runs are not remembered over a restart of the collector", zap.Error(err))
+		p.notice(LevelError, "runs are not remembered over a restart of the collector", Pair{"error", err})
 	}
 }
 

@@ -5,27 +5,26 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A fleet is engine processes of one collector.
 type fleet struct {
 	t      *testing.T
 	starts *identity.Starts
-	begin  func(wire.Hello) engine
+	begin  func(wire.Hello) *process
 	next   uint64 // session
 }
 
 func newFleet(t *testing.T) *fleet {
 	f := &fleet{t: t, starts: identity.NewStarts(), next: 0x1000}
-	cfg := createDefaultConfig().(*Config)
-	cfg.Dump = "kept"
-	f.begin = newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, f.starts)
+	set := testSettings(archived)
+	set.Lines = true
+	set.Starts = f.starts
+	f.begin = NewEngines(set).Begin
 	return f
 }
 
@@ -37,38 +36,13 @@ func (f *fleet) process(pairs ...string) *script {
 		info[pairs[i]] = pairs[i+1]
 	}
 	f.starts.Arrive(f.next, info)
-	return &script{t: f.t, p: f.begin(wire.Hello{Session: f.next, Info: info}).(*process)}
+	return scriptFor(f.t, f.begin(wire.Hello{Session: f.next, Info: info}))
 }
 
-// step plays a step of one kernel on a device, from a time, and its flush.
-func (s *script) step(at uint64, text string, device uint16) {
-	s.push(at, text)
-	s.launch(at+1, uint32(at+1))
-	s.pop(at + 2)
-	s.onDevice(device, uint32(at+1), at+3, at+8)
-	s.flushed(at + 100_000)
-}
-
-// onDevice sends a record on a device.
-func (s *script) onDevice(device uint16, correlation uint32, from, to uint64) {
-	s.frame(wire.KindKernels, kernelOn(device, correlation, us(from), us(to)))
-}
-
-func kernelOn(device uint16, correlation uint32, from, to uint64) []byte {
-	k := make([]byte, 64)
-	le.PutUint64(k, from)
-	le.PutUint64(k[8:], to)
-	le.PutUint32(k[24:], correlation)
-	le.PutUint16(k[36:], device)
-	return k
-}
-
-// unpacked is the chunk of a parcel.
-func unpacked(t *testing.T, one parcel) *chunk.Chunk {
+// unpacked is what an outbound chunk holds.
+func unpacked(t *testing.T, one OutboundChunk) *chunk.Chunk {
 	t.Helper()
-	body, err := chunk.Body(one.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
-	require.NoError(t, err)
-	c, err := chunk.Unpack(body)
+	c, err := chunk.Unpack(one.Body)
 	require.NoError(t, err)
 	return c
 }
@@ -96,19 +70,19 @@ func (s *script) runRanks() (run string, ranks []int64) {
 // TestNothingIsExportedBeforeTheRunIsSettled sends kernels outside any step and copies first.
 func TestNothingIsExportedBeforeTheRunIsSettled(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "3")
-	s.launch(1, 1)
-	s.onDevice(0, 1, 2, 3)
-	s.flushed(2_000_000)
+	s.Launch(1, 1)
+	s.OnDevice(0, 1, 2, 3)
+	s.Flushed(2_000_000)
 	s.p.cut()
-	assert.Empty(t, s.p.takeParcels())
+	assert.Empty(t, s.p.takeChunks())
 	assert.True(t, s.p.reports()[0].unplaced)
 	assert.Less(t, s.p.acknowledgeable(), s.p.received(), "the shim keeps what is not exported")
-	s.step(2_000_100, "step:decode seq=1", 0)
+	s.Step(2_000_100, "step:decode seq=1", 0)
 	assert.False(t, s.p.reports()[0].unplaced)
 	s.p.cut()
-	parcels := s.p.takeParcels()
-	require.NotEmpty(t, parcels)
-	for _, one := range parcels {
+	chunks := s.p.takeChunks()
+	require.NotEmpty(t, chunks)
+	for _, one := range chunks {
 		c := unpacked(t, one)
 		assert.Equal(t, "bar", c.Run)
 		assert.EqualValues(t, 3, c.Rank)
@@ -118,16 +92,16 @@ func TestNothingIsExportedBeforeTheRunIsSettled(t *testing.T) {
 // TestTheWaitForEvidenceIsBounded plays a process without steps.
 func TestTheWaitForEvidenceIsBounded(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "3")
-	s.launch(1, 1)
-	s.onDevice(0, 1, 2, 3)
-	s.flushed(29_000_000)
+	s.Launch(1, 1)
+	s.OnDevice(0, 1, 2, 3)
+	s.Flushed(29_000_000)
 	assert.True(t, s.p.reports()[0].unplaced)
-	s.flushed(31_000_000)
+	s.Flushed(31_000_000)
 	r := s.p.reports()[0]
 	assert.False(t, r.unplaced)
 	assert.EqualValues(t, 3, r.rank)
 	// Steps that come later on another device have the rank.
-	s.step(40_000_000, "step:decode seq=1", 1)
+	s.Step(40_000_000, "step:decode seq=1", 1)
 	_, ranks := s.runRanks()
 	assert.Equal(t, []int64{3}, ranks)
 	reports := s.p.reports()
@@ -139,18 +113,18 @@ func TestAStrayKernelDoesNotShiftRanks(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		s := newFleet(t).process("run", "bar", "rank", "1")
 		stray := func(at uint64) {
-			s.launch(at, uint32(at))
-			s.onDevice(0, uint32(at), at+1, at+2)
-			s.flushed(at + 100)
+			s.Launch(at, uint32(at))
+			s.OnDevice(0, uint32(at), at+1, at+2)
+			s.Flushed(at + 100)
 		}
 		if first {
 			stray(1)
 		}
-		s.step(1000, "step:decode seq=1", 1)
+		s.Step(1000, "step:decode seq=1", 1)
 		if !first {
 			stray(200_000)
 		}
-		s.step(300_000, "step:decode seq=2", 1)
+		s.Step(300_000, "step:decode seq=2", 1)
 		_, ranks := s.runRanks()
 		assert.Equal(t, []int64{1, 1}, ranks)
 		reports := s.p.reports()
@@ -161,9 +135,9 @@ func TestAStrayKernelDoesNotShiftRanks(t *testing.T) {
 // TestAProcessOfTwoDevices has steps on both: the second is the next rank.
 func TestAProcessOfTwoDevices(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "4")
-	s.step(1, "step:decode seq=1", 2)
-	s.step(200_000, "step:decode seq=1", 5)
-	s.step(400_000, "step:decode seq=2", 2)
+	s.Step(1, "step:decode seq=1", 2)
+	s.Step(200_000, "step:decode seq=1", 5)
+	s.Step(400_000, "step:decode seq=2", 2)
 	_, ranks := s.runRanks()
 	assert.Equal(t, []int64{4, 5, 4}, ranks)
 	// One thread gave one seq twice.
@@ -177,11 +151,11 @@ func TestAThreadForEachDevice(t *testing.T) {
 	for i, thread := range []uint32{1, 2} {
 		at := uint64(200_000*i + 1)
 		text := "step:decode seq=1"
-		s.event(wire.EventPush, thread, at, u32(0, 0, uint32(len(text)), wire.DepthUnknown), text)
-		s.event(wire.EventLaunch, thread, at+1, u32(uint32(at+1), 0), "")
-		s.event(wire.EventPop, thread, at+2, u32(0, wire.DepthUnknown), "")
-		s.onDevice(uint16(i), uint32(at+1), at+3, at+8)
-		s.flushed(at + 100_000)
+		s.Event(wire.EventPush, thread, at, u32(0, 0, uint32(len(text)), wire.DepthUnknown), text)
+		s.Event(wire.EventLaunch, thread, at+1, u32(uint32(at+1), 0), "")
+		s.Event(wire.EventPop, thread, at+2, u32(0, wire.DepthUnknown), "")
+		s.OnDevice(uint16(i), uint32(at+1), at+3, at+8)
+		s.Flushed(at + 100_000)
 	}
 	_, ranks := s.runRanks()
 	assert.Equal(t, []int64{4, 5}, ranks)
@@ -192,8 +166,8 @@ func TestAThreadForEachDevice(t *testing.T) {
 func TestTwoProcessesThatClaimOneRank(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.process("run", "bar", "rank", "0"), f.process("run", "bar", "rank", "0")
-	a.step(1, "step:decode seq=1", 0)
-	b.step(1, "step:decode seq=1", 0)
+	a.Step(1, "step:decode seq=1", 0)
+	b.Step(1, "step:decode seq=1", 0)
 	first, _ := a.runRanks()
 	second, _ := b.runRanks()
 	assert.Equal(t, "bar", first)
@@ -219,7 +193,7 @@ func TestWorkersOfOneTask(t *testing.T) {
 		}
 		runs := map[string]bool{}
 		for i, w := range workers {
-			w.step(1, "step:decode seq=1", uint16(i))
+			w.Step(1, "step:decode seq=1", uint16(i))
 			run, ranks := w.runRanks()
 			assert.Equal(t, []int64{int64(i)}, ranks, name)
 			runs[run] = true
@@ -237,7 +211,7 @@ func TestTorchelasticRestarts(t *testing.T) {
 		for _, rank := range []string{"0", "1"} {
 			s := f.process("env.TORCHELASTIC_RUN_ID", "job", "env.TORCHELASTIC_RESTART_COUNT", restart, "env.MASTER_ADDR", "n0", "env.MASTER_PORT", "29500",
 				"env.RANK", rank, "env.LOCAL_RANK", rank, "env.WORLD_SIZE", "2")
-			s.step(1, "step:decode seq=1", 0)
+			s.Step(1, "step:decode seq=1", 0)
 			run, ranks := s.runRanks()
 			start = append(start, run)
 			assert.Equal(t, rank, string(rune('0'+ranks[0])))
@@ -253,9 +227,9 @@ func TestTorchelasticRestarts(t *testing.T) {
 func TestARankOfTheTextThatIsAnothers(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.process("run", "bar", "rank", "0"), f.process("run", "bar", "rank", "1")
-	a.step(1, "step:decode seq=1,rank=0", 0)
-	b.step(1, "step:decode seq=1,rank=1", 0)
-	b.step(200_000, "step:decode seq=1,rank=0", 0)
+	a.Step(1, "step:decode seq=1,rank=0", 0)
+	b.Step(1, "step:decode seq=1,rank=1", 0)
+	b.Step(200_000, "step:decode seq=1,rank=0", 0)
 	require.Len(t, b.lines, 2)
 	assert.Equal(t, "bar", b.lines[1].Run)
 	assert.True(t, b.lines[0].Pairs)
@@ -266,8 +240,8 @@ func TestARankOfTheTextThatIsAnothers(t *testing.T) {
 // TestARankWithAndWithoutText is one rank of one process: its numbers stay apart.
 func TestARankWithAndWithoutText(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "0")
-	s.step(1, "step:decode seq=1,rank=0", 0)
-	s.step(200_000, "step:decode seq=1", 0)
+	s.Step(1, "step:decode seq=1,rank=0", 0)
+	s.Step(200_000, "step:decode seq=1", 0)
 	require.Len(t, s.lines, 2)
 	assert.Equal(t, uint64(1), s.lines[0].Seq)
 	assert.Equal(t, uint64(2305843009213693952+281474976710656+1), s.lines[1].Seq)
@@ -277,7 +251,7 @@ func TestARankWithAndWithoutText(t *testing.T) {
 func TestASeqThatComesAgain(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "0")
 	for i, text := range []string{"step:decode seq=2", "step:decode", "step:decode seq=2"} {
-		s.step(uint64(200_000*i+1), text, 0)
+		s.Step(uint64(200_000*i+1), text, 0)
 	}
 	var seqs []uint64
 	for _, l := range s.lines {
@@ -292,10 +266,10 @@ func TestASeqThatComesAgain(t *testing.T) {
 func TestAProcessWithoutRecordsClaimsNothing(t *testing.T) {
 	f := newFleet(t)
 	front := f.process("run", "bar", "rank", "0")
-	front.flushed(60_000_000)
+	front.Flushed(60_000_000)
 	front.p.end(false)
 	worker := f.process("run", "bar", "rank", "0")
-	worker.step(1, "step:decode seq=1", 0)
+	worker.Step(1, "step:decode seq=1", 0)
 	run, _ := worker.runRanks()
 	assert.Equal(t, "bar", run)
 }
@@ -310,9 +284,9 @@ func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
 				workers[rank] = f.process("run", "bar", "rank", rank)
 			}
 			helper := f.process("run", "bar", "rank", "0")
-			helper.launch(1, 1)
-			helper.onDevice(0, 1, 2, 3)
-			helper.flushed(31_000_000)
+			helper.Launch(1, 1)
+			helper.OnDevice(0, 1, 2, 3)
+			helper.Flushed(31_000_000)
 			if ends {
 				f.starts.Leave(f.next)
 				helper.p.end(false)
@@ -322,7 +296,7 @@ func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
 			runs := map[string]bool{}
 			for _, rank := range order {
 				w := workers[rank]
-				w.step(1, "step:decode seq=1", 0)
+				w.Step(1, "step:decode seq=1", 0)
 				run, _ := w.runRanks()
 				runs[run] = true
 				assert.Equal(t, rank, string(rune('0'+w.lines[0].Rank)))
@@ -330,7 +304,7 @@ func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
 			}
 			assert.Len(t, runs, 1, "ends %v, order %v", ends, order)
 			if !ends { // it does run a step after all, of a rank that is a worker's
-				helper.step(40_000_000, "step:decode seq=1", 0)
+				helper.Step(40_000_000, "step:decode seq=1", 0)
 				require.Len(t, helper.lines, 1)
 				assert.False(t, helper.lines[0].Pairs)
 				assert.GreaterOrEqual(t, helper.lines[0].Seq, uint64(1<<62))
@@ -353,16 +327,16 @@ func TestAnEngineThatLoadsForLong(t *testing.T) {
 		ranks := []*script{f.process(pairs("0")...), f.process(pairs("1")...)}
 		names := map[string]bool{}
 		for _, s := range ranks {
-			s.launch(1, 1)
-			s.onDevice(0, 1, 2, 3)
-			s.flushed(31_000_000)
+			s.Launch(1, 1)
+			s.OnDevice(0, 1, 2, 3)
+			s.Flushed(31_000_000)
 			names[s.p.reports()[0].info["run"]] = true
 		}
 		for _, s := range ranks {
 			if start%3 == 1 {
 				break // it crashes before its first step
 			}
-			s.step(40_000_000, "step:decode seq=1", 0)
+			s.Step(40_000_000, "step:decode seq=1", 0)
 			run, _ := s.runRanks()
 			names[run] = true
 			assert.True(t, s.lines[0].Pairs)
@@ -380,9 +354,9 @@ func TestAnEngineThatLoadsForLong(t *testing.T) {
 // TestInfoDoesNotMoveARun that is settled.
 func TestInfoDoesNotMoveARun(t *testing.T) {
 	s := newFleet(t).process("run", "bar", "rank", "0")
-	s.step(1, "step:decode seq=1", 0)
-	s.frame(wire.KindInfo, infoBody("run", "other", "rank", "7", "container.id", "lie", "model", "m"))
-	s.step(200_000, "step:decode seq=2", 0)
+	s.Step(1, "step:decode seq=1", 0)
+	s.Frame(wire.KindInfo, infoBody("run", "other", "rank", "7", "container.id", "lie", "model", "m"))
+	s.Step(200_000, "step:decode seq=2", 0)
 	run, ranks := s.runRanks()
 	assert.Equal(t, "bar", run)
 	assert.Equal(t, []int64{0, 0}, ranks)

@@ -1,8 +1,6 @@
 package kernhesreceiver
 
 import (
-	"go.uber.org/zap"
-
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -38,8 +36,8 @@ func (p *process) warnOfLimits() {
 	for i, n := range p.limited() {
 		if n > 0 && !p.warned[i] {
 			p.warned[i] = true
-			p.set.log.Warn("a session reached a limit: what does not fit is in kern_limited_total", zap.String("limit", limitNames[i]),
-				zap.String("session", sessionName(p.session)), zap.String("run", p.info["run"]), zap.String("pid", p.info["pid"]))
+			p.notice(LevelWarn, "a session reached a limit: what does not fit is in kern_limited_total", Pair{"limit", limitNames[i]},
+				Pair{"session", sessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"pid", p.info["pid"]})
 		}
 	}
 }
@@ -69,8 +67,8 @@ func (p *process) bytes() int {
 			n += s.Bytes()
 		}
 		n += d.packed.held.bytes()
-		if d.packed.loose != nil {
-			n += d.packed.loose.Bytes()
+		if d.packed.unattributed != nil {
+			n += d.packed.unattributed.Bytes()
 		}
 		n += kernel * d.account.Held()
 	}

@@ -7,61 +7,53 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// limitedScript is a script of a process with small limits, and what it logs.
-func limitedScript(t *testing.T, archive bool, change func(*Config)) (*script, *observer.ObservedLogs) {
-	core, logs := observer.New(zap.WarnLevel)
-	cfg := createDefaultConfig().(*Config)
-	change(cfg)
-	s := newScript(t)
-	s.p = newEngines(zap.New(core), cfg, archive, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
-	return s, logs
-}
-
-// text sends a text by number.
-func (s *script) text(id uint32, text string) {
-	b := append(u32(id, uint32(len(text))), text...)
-	for len(b)%8 != 0 {
-		b = append(b, 0)
+// limitedScript is a script of a process with small limits, and its notices.
+func limitedScript(t *testing.T, archive bool, change func(*Settings)) (*script, *[]Notice) {
+	var notices []Notice
+	set := testSettings(archived, change)
+	set.Archive = archive
+	set.Notice = func(n Notice) {
+		if n.Level > LevelInfo {
+			notices = append(notices, n)
+		}
 	}
-	s.frame(wire.KindStrings, b)
+	s := newScript(t)
+	s.p = begin(set, wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}})
+	return s, &notices
 }
 
 func TestEachLimitIsCountedAndSaidOnce(t *testing.T) {
-	s, logs := limitedScript(t, false, func(c *Config) { c.MaxStrings, c.MaxRanges, c.MaxShapes, c.MaxSeries = 16, 16, 16, 2 })
+	s, logs := limitedScript(t, false, func(c *Settings) { c.MaxStrings, c.MaxRanges, c.MaxShapes, c.MaxSeries = 16, 16, 16, 2 })
 	for i := range uint32(20) {
-		s.text(i+1, fmt.Sprint("kernel", i))
+		s.Text(i+1, fmt.Sprint("kernel", i))
 	}
-	s.text(99, strings.Repeat("x", 4096))
+	s.Text(99, strings.Repeat("x", 4096))
 	for i := range uint32(30) {
 		at := uint64(i) * 1000
-		s.push(at, fmt.Sprintf("step:program%d tokens=1", i))
-		s.push(at+1, fmt.Sprint("call", i))
+		s.Push(at, fmt.Sprintf("step:program%d tokens=1", i))
+		s.Push(at+1, fmt.Sprint("call", i))
 		for k := range 1 + i%20 {
-			s.launch(at+2, 100*i+k)
+			s.Launch(at+2, 100*i+k)
 		}
-		s.pop(at + 3)
-		s.pop(at + 4)
+		s.Pop(at + 3)
+		s.Pop(at + 4)
 		for k := range 1 + i%20 {
-			s.ran(100*i+k, at+10+uint64(k), at+11+uint64(k))
+			s.Ran(100*i+k, at+10+uint64(k), at+11+uint64(k))
 		}
 	}
 	for range ranges.MaxDepth + 5 {
-		s.push(40_000, "deep")
+		s.Push(40_000, "deep")
 	}
-	s.flushed(50_000)
-	s.flushed(60_000)
+	s.Flushed(50_000)
+	s.Flushed(60_000)
 	r := s.report()
 	require.Equal(t, map[string]uint64{
 		"max_strings": 5,       // 4 and the long one
@@ -72,20 +64,22 @@ func TestEachLimitIsCountedAndSaidOnce(t *testing.T) {
 	require.NotZero(t, r.limited["max_shapes"])
 	require.EqualValues(t, 30, r.complete)
 	said := map[any]int{}
-	for _, e := range logs.FilterMessageSnippet("reached a limit").All() {
-		said[e.ContextMap()["limit"]]++
+	for _, n := range *logs {
+		if strings.Contains(n.Message, "reached a limit") {
+			said[n.Pairs[0].Value]++
+		}
 	}
 	require.Equal(t, map[any]int{"max_strings": 1, "max_ranges": 1, "max_shapes": 1, "max_series": 1, "range_depth": 1}, said)
 	require.Equal(t, overflow.program, r.series[0].program)
 }
 
 // copy sends a copy record; times are in unix ns.
-func (s *script) copy(c uint32, start, end uint64) {
+func (s *script) Copy(c uint32, start, end uint64) {
 	b := make([]byte, 64)
 	copy(b, u64(start, end))
 	copy(b[32:], u32(c))
 	b[42] = wire.CopyMemcpy
-	s.frame(wire.KindCopies, b)
+	s.Frame(wire.KindCopies, b)
 }
 
 func without(m map[string]uint64, key string) map[string]uint64 {
@@ -101,15 +95,15 @@ func without(m map[string]uint64, key string) map[string]uint64 {
 // TestMemoryIsBoundedWithoutAFlush sends what would pile up until a FLUSHED that never comes.
 func TestMemoryIsBoundedWithoutAFlush(t *testing.T) {
 	for name, one := range map[string]func(s *script, i uint32){
-		"kernels outside": func(s *script, i uint32) { s.ran(i, uint64(i)*10, uint64(i)*10+5) },
-		"kernels to come": func(s *script, i uint32) { s.ran(i, 1000*second+uint64(i)*10, 1000*second+uint64(i)*10+5) },
-		"open steps":      func(s *script, i uint32) { s.push(uint64(i), "step:a "+strings.Repeat("x", 2000)) },
-		"copies":          func(s *script, i uint32) { s.copy(i, us(uint64(i)*10), us(uint64(i)*10+5)) },
-		"invalid":         func(s *script, i uint32) { s.kernel(i, 0, 0, 0) },
+		"kernels outside": func(s *script, i uint32) { s.Ran(i, uint64(i)*10, uint64(i)*10+5) },
+		"kernels to come": func(s *script, i uint32) { s.Ran(i, 1000*second+uint64(i)*10, 1000*second+uint64(i)*10+5) },
+		"open steps":      func(s *script, i uint32) { s.Push(uint64(i), "step:a "+strings.Repeat("x", 2000)) },
+		"copies":          func(s *script, i uint32) { s.Copy(i, us(uint64(i)*10), us(uint64(i)*10+5)) },
+		"invalid":         func(s *script, i uint32) { s.Kernel(i, 0, 0, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := limitedScript(t, true, func(c *Config) { c.MaxSessionBytes = 64 << 10 })
-			s.launch(1, 0xfffffff) // holds every frame after it back, once there is something
+			s, _ := limitedScript(t, true, func(c *Settings) { c.MaxSessionBytes = 64 << 10 })
+			s.Launch(1, 0xfffffff) // holds every frame after it back, once there is something
 			for i := range uint32(4000) {
 				one(s, i+1)
 				s.p.loose() // as the session does when it acknowledges
@@ -122,14 +116,12 @@ func TestMemoryIsBoundedWithoutAFlush(t *testing.T) {
 	}
 }
 
-// TestSettledRecordsAreForgotten holds that counting them for the dump does not keep them when there is none.
+// TestSettledRecordsAreForgotten once they are counted for an acknowledgement.
 func TestSettledRecordsAreForgotten(t *testing.T) {
 	s := newScript(t)
-	session := newSession(1, s.p, remembered{})
 	for i := range uint32(1000) {
-		s.ran(i+1, uint64(i)*10, uint64(i)*10+5)
-		_, _, err := session.acknowledge(nil)
-		require.NoError(t, err)
+		s.Ran(i+1, uint64(i)*10, uint64(i)*10+5)
+		s.p.loose()
 	}
 	require.Zero(t, s.p.ledger.bytes())
 }
@@ -137,9 +129,9 @@ func TestSettledRecordsAreForgotten(t *testing.T) {
 func TestOpenStepsAreGivenUpWhenTheyAreTooMany(t *testing.T) {
 	s := newScript(t)
 	for i := range uint32(step.MaxOpen + 2) {
-		s.push(uint64(i), "step:a")
-		s.launch(uint64(i), i)
-		s.pop(uint64(i))
+		s.Push(uint64(i), "step:a")
+		s.Launch(uint64(i), i)
+		s.Pop(uint64(i))
 	}
 	r := s.report()
 	require.EqualValues(t, 1, r.limited["max_session_bytes"])
@@ -148,7 +140,7 @@ func TestOpenStepsAreGivenUpWhenTheyAreTooMany(t *testing.T) {
 
 // TestRecordsOfOneDeviceTooManyAreLost: they cost no other record anything, and their launches are not waited for.
 func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
-	s, logs := limitedScript(t, true, func(*Config) {})
+	s, logs := limitedScript(t, true, func(*Settings) {})
 	kernel := func(c uint32, device uint16) []byte {
 		b := make([]byte, 64)
 		copy(b, u64(us(10), us(20)))
@@ -164,16 +156,16 @@ func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
 		return b
 	}
 	for d := range uint16(maxDevices) {
-		s.frame(wire.KindKernels, kernel(0, d*7))
+		s.Frame(wire.KindKernels, kernel(0, d*7))
 	}
-	s.push(1, "step:decode")
-	s.launch(2, 1)
-	s.launch(2, 2)
-	s.launch(2, 3)
-	s.pop(3)
-	s.frame(wire.KindKernels, slices.Concat(kernel(1, 7), kernel(2, 1), kernel(3, 7), kernel(0, 2)))
-	s.frame(wire.KindCopies, slices.Concat(moved(7), moved(1), moved(1), moved(14)))
-	s.flushed(1000)
+	s.Push(1, "step:decode")
+	s.Launch(2, 1)
+	s.Launch(2, 2)
+	s.Launch(2, 3)
+	s.Pop(3)
+	s.Frame(wire.KindKernels, slices.Concat(kernel(1, 7), kernel(2, 1), kernel(3, 7), kernel(0, 2)))
+	s.Frame(wire.KindCopies, slices.Concat(moved(7), moved(1), moved(1), moved(14)))
+	s.Flushed(1000)
 	require.Len(t, s.p.devices, maxDevices)
 	require.Empty(t, s.p.steps.Opened())
 	r := s.report()
@@ -185,7 +177,7 @@ func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
 	require.EqualValues(t, 2, known.became.InSteps)
 	require.EqualValues(t, 1, known.complete)
 	require.Equal(t, map[string]uint64{"unknown": 1}, known.copies)
-	require.Len(t, logs.FilterMessageSnippet("reached a limit").All(), 1)
+	require.Equal(t, 1, countOf(*logs, "reached a limit"))
 	s.bye()
 	r = s.report()
 	require.EqualValues(t, maxDevices+4, r.counts[books.ShimKernels], "all came, as the shim says")
@@ -196,14 +188,14 @@ func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
 // TestADeviceTooManyThatIsSentAgainIsNotLostAgain: an earlier collector has counted what was launched before the snapshot.
 func TestADeviceTooManyThatIsSentAgainIsNotLostAgain(t *testing.T) {
 	s := newScript(t)
-	s.pinned = true
-	s.base(10, 5)
+	s.Pinned = true
+	s.Base(10, 5)
 	for d := range uint16(maxDevices + 1) {
 		b := make([]byte, 64)
 		copy(b, u64(us(10), us(20)))
 		copy(b[24:], u32(5))
 		le.PutUint16(b[36:], d)
-		s.frame(wire.KindKernels, b)
+		s.Frame(wire.KindKernels, b)
 	}
 	r := s.report()
 	require.EqualValues(t, 1, r.limited["devices"])
@@ -214,7 +206,7 @@ func TestADeviceTooManyThatIsSentAgainIsNotLostAgain(t *testing.T) {
 func TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing(t *testing.T) {
 	s := newScript(t)
 	for i := range uint64(1 << 15) {
-		s.launch(100+i, 5)
+		s.Launch(100+i, 5)
 	}
 	b := make([]byte, 64)
 	copy(b, u64(us(1), us(2)))
@@ -223,7 +215,7 @@ func TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing(t *testing.T) {
 	for range 1 << 15 {
 		many = append(many, b...)
 	}
-	s.frame(wire.KindKernels, many) // a billion looks were it so
+	s.Frame(wire.KindKernels, many) // a billion looks were it so
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 1<<15, r.kernels)
@@ -240,4 +232,14 @@ func TestAFrameThatIsNeitherNumberedNorPinnedIsBad(t *testing.T) {
 	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindBye + 1}), "a kind that only a newer shim knows")
 	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindStrings, Flags: wire.FlagPinned}))
 	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindEvents, Number: 1}))
+}
+
+// countOf is how many notices have a text in their message.
+func countOf(notices []Notice, text string) (n int) {
+	for _, one := range notices {
+		if strings.Contains(one.Message, text) {
+			n++
+		}
+	}
+	return n
 }

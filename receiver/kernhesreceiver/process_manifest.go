@@ -1,8 +1,6 @@
 package kernhesreceiver
 
 import (
-	"go.uber.org/zap"
-
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
@@ -14,7 +12,7 @@ import (
 func (p *process) takeManifest(body []byte) {
 	m, err := manifest.Parse(body)
 	if err != nil {
-		p.set.log.Warn("the engine's manifest is refused", zap.String("session", sessionName(p.session)), zap.Error(err))
+		p.notice(LevelWarn, "the engine's manifest is refused", Pair{"session", sessionName(p.session)}, Pair{"error", err})
 		return
 	}
 	p.manifestFromEngine = true

@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // strings sends ids 1, 2, … for texts.
-func (s *script) strings(texts ...string) {
+func (s *script) Strings(texts ...string) {
 	var b []byte
 	for i, text := range texts {
 		b = append(b, u32(uint32(i+1), uint32(len(text)))...)
@@ -22,7 +20,7 @@ func (s *script) strings(texts ...string) {
 			b = append(b, 0)
 		}
 	}
-	s.frame(wire.KindStrings, b)
+	s.Frame(wire.KindStrings, b)
 }
 
 func (s *script) ranNamed(c, name uint32, start, end uint64) { s.ranNodeNamed(c, 0, name, start, end) }
@@ -31,19 +29,19 @@ func (s *script) ranNodeNamed(c uint32, node uint64, name uint32, start, end uin
 	b := make([]byte, 64)
 	copy(b, u64(us(start), us(end), node))
 	copy(b[24:], u32(c, name, 7))
-	s.frame(wire.KindKernels, b)
+	s.Frame(wire.KindKernels, b)
 }
 
 // experts is a step of one call that launches a kernel on peers' memory, and one that only computes.
 func (s *script) experts(at uint64, c uint32) {
-	s.push(at, "step:prefill tokens=1")
-	s.push(at+1, "prefill.target.moe.layers.0.experts")
-	s.launch(at+2, c)
-	s.pop(at + 3)
-	s.push(at+4, "prefill.target.moe.layers.0.gate")
-	s.launch(at+5, c+1)
-	s.pop(at + 6)
-	s.pop(at + 7)
+	s.Push(at, "step:prefill tokens=1")
+	s.Push(at+1, "prefill.target.moe.layers.0.experts")
+	s.Launch(at+2, c)
+	s.Pop(at + 3)
+	s.Push(at+4, "prefill.target.moe.layers.0.gate")
+	s.Launch(at+5, c+1)
+	s.Pop(at + 6)
+	s.Pop(at + 7)
 	s.ranNamed(c, 1, at+10, at+20)
 	s.ranNamed(c+1, 2, at+20, at+50)
 }
@@ -52,18 +50,18 @@ func TestTheManifestSaysWhatCommunicates(t *testing.T) {
 	body, err := os.ReadFile("internal/manifest/testdata/toy-moe-ep2.json")
 	require.NoError(t, err)
 	s := newScript(t)
-	s.strings("_Z5plainv", "gate_topk")
+	s.Strings("_Z5plainv", "gate_topk")
 	s.experts(0, 1)
-	s.flushed(1000)
+	s.Flushed(1000)
 	require.Zero(t, s.lines[0].CommNS, "its name says nothing")
 
-	s.frame(wire.KindManifest, []byte(`{"schema_version": 5`))
+	s.Frame(wire.KindManifest, []byte(`{"schema_version": 5`))
 	require.Nil(t, s.p.manifest, "a broken one is refused")
-	s.frame(wire.KindManifest, body)
+	s.Frame(wire.KindManifest, body)
 	s.experts(2000, 10)
-	s.flushed(3000)
+	s.Flushed(3000)
 	s.experts(4000, 20)
-	s.flushed(5000)
+	s.Flushed(5000)
 	for _, line := range s.lines[1:] {
 		require.EqualValues(t, 10_000, line.CommNS)
 		require.EqualValues(t, 30_000, line.ComputeNS)
@@ -73,20 +71,20 @@ func TestTheManifestSaysWhatCommunicates(t *testing.T) {
 	require.Zero(t, r.mismatches)
 	require.Equal(t, s.p.manifest.Version[:12], r.info["engine_version"])
 
-	s.push(6000, "step:prefill tokens=1")
-	s.push(6001, "a call that the manifest has not")
-	s.launch(6002, 30)
-	s.pop(6003)
-	s.pop(6004)
+	s.Push(6000, "step:prefill tokens=1")
+	s.Push(6001, "a call that the manifest has not")
+	s.Launch(6002, 30)
+	s.Pop(6003)
+	s.Pop(6004)
 	s.ranNamed(30, 2, 6010, 6020)
-	s.flushed(7000)
+	s.Flushed(7000)
 	require.EqualValues(t, 1, s.report().mismatches)
 }
 
 func TestASessionBeginsWithTheUsersManifest(t *testing.T) {
-	cfg := createDefaultConfig().(*Config)
 	files, err := rules.Open("", "internal/manifest/testdata/toy-moe-ep2.json")
 	require.NoError(t, err)
-	engines := newEngines(zap.NewNop(), cfg, false, nil, files, identity.NewStarts())
-	require.NotNil(t, engines(wire.Hello{Info: map[string]string{}}).(*process).manifest)
+	set := testSettings()
+	set.Rules = files
+	require.NotNil(t, begin(set, wire.Hello{Info: map[string]string{}}).manifest)
 }

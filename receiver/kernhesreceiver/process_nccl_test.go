@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -114,54 +111,52 @@ func TestAnInitialisationIsPoppedWithItsPayload(t *testing.T) {
 // TestASnapshotHasPayloads: a collector that starts anew knows the world, and what pinned nodes and open ranges communicate.
 func TestASnapshotHasPayloads(t *testing.T) {
 	s := newScript(t)
-	s.p = newEngines(zap.NewNop(), createDefaultConfig().(*Config), true, nil, &rules.Files{}, identity.NewStarts())(wire.Hello{Version: 1, Session: 0xabc}).(*process)
+	s.p = begin(testSettings(archived), wire.Hello{Version: 1, Session: 0xabc})
 	var chunks []*chunk.Chunk
 	take := func() {
-		for _, parcel := range s.p.takeParcels() {
-			body, err := chunk.Body(parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
-			require.NoError(t, err)
-			c, err := chunk.Unpack(body)
+		for _, one := range s.p.takeChunks() {
+			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			chunks = append(chunks, c)
 		}
 	}
-	s.pinned = true
+	s.Pinned = true
 	const schema, domain = 1<<24 + 5, 4
 	const kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
-	s.frame(wire.KindStrings, append(u32(1, uint32(len(kernel))), kernel...))
+	s.Frame(wire.KindStrings, append(u32(1, uint32(len(kernel))), kernel...))
 	entry := func(kind, at uint64, name string) []byte {
 		b := append(append(u64(kind, 0, at, 0), u32(uint32(len(name)), 0)...), name...)
 		return append(b, make([]byte, -len(b)&7)...)
 	}
 	collective := append(entry(18, 0, "NCCL communicator ID"), entry(22, 8, "Message size [bytes]")...)
 	world := append(append(entry(18, 0, "NCCL communicator ID"), entry(5, 8, "No. of ranks")...), entry(5, 12, "Rank")...)
-	s.event(wire.EventDomain, 0, 0, u32(domain, 4), "NCCL")
-	s.event(wire.EventSchema, 0, 0, append(append(u64(schema), u32(domain, 16, 0, uint32(len(collective)), 2, 1)...), collective...), "")
-	s.event(wire.EventSchema, 0, 0, append(append(u64(schema+1), u32(domain, 16, 0, uint32(len(world)), 3, 1)...), world...), "")
+	s.Event(wire.EventDomain, 0, 0, u32(domain, 4), "NCCL")
+	s.Event(wire.EventSchema, 0, 0, append(append(u64(schema), u32(domain, 16, 0, uint32(len(collective)), 2, 1)...), collective...), "")
+	s.Event(wire.EventSchema, 0, 0, append(append(u64(schema+1), u32(domain, 16, 0, uint32(len(world)), 3, 1)...), world...), "")
 	payload := func(thread, site uint32, schema uint64, data []byte) {
 		head := append(append(append(u64(0), u32(domain, 1)...), u64(schema)...), u32(uint32(len(data)), uint32(len(data)), site, 0)...)
-		s.event(wire.EventPayload, thread, 0, append(head, data...), "")
+		s.Event(wire.EventPayload, thread, 0, append(head, data...), "")
 	}
-	s.event(wire.EventPush, wire.ThreadLabels, 0, u32(domain, 0, 16, 1), "ncclCommInitRank")
+	s.Event(wire.EventPush, wire.ThreadLabels, 0, u32(domain, 0, 16, 1), "ncclCommInitRank")
 	payload(wire.ThreadLabels, 2, schema+1, append(u64(krec.World), u32(8, 3)...))
-	s.event(wire.EventPop, wire.ThreadLabels, 0, u32(domain, 0), "")
-	s.event(wire.EventPush, 1, 0, u32(domain, 0, 13, 1), "ncclAllReduce")
+	s.Event(wire.EventPop, wire.ThreadLabels, 0, u32(domain, 0), "")
+	s.Event(wire.EventPush, 1, 0, u32(domain, 0, 13, 1), "ncclAllReduce")
 	payload(1, 1, schema, u64(krec.Pair, 64))
-	s.event(wire.EventPush, wire.ThreadLabels, 0, u32(domain, 0, 13, 1), "ncclAllReduce")
+	s.Event(wire.EventPush, wire.ThreadLabels, 0, u32(domain, 0, 13, 1), "ncclAllReduce")
 	payload(wire.ThreadLabels, 1, schema, u64(krec.World, 4096))
-	s.event(wire.EventNodeCreated, wire.ThreadLabels, 0, append(u64(6<<32), u32(1, 0)...), "")
-	s.event(wire.EventPop, wire.ThreadLabels, 0, u32(domain, 0), "")
-	s.base(100, 20)
+	s.Event(wire.EventNodeCreated, wire.ThreadLabels, 0, append(u64(6<<32), u32(1, 0)...), "")
+	s.Event(wire.EventPop, wire.ThreadLabels, 0, u32(domain, 0), "")
+	s.Base(100, 20)
 	require.Equal(t, nccl.World{CommID: krec.World, Rank: 3, Ranks: 8, Device: -1, OK: true}, s.p.nccl.World())
 	require.Equal(t, nccl.Call{Comm: krec.Pair, Bytes: 64}, s.p.nccl.Call(s.p.nccl.Launch(1, 30)))
 	require.Zero(t, s.p.nccl.Launch(wire.ThreadLabels, 31))
-	s.push(1, "step:decode seq=5")
-	s.graphLaunch(12, 21)
-	s.launch(13, 22)
-	s.record(21, 1, 6<<32, us(20), us(30))
-	s.record(22, 1, 0, us(31), us(33))
-	s.pop(40)
-	s.flushed(1000)
+	s.Push(1, "step:decode seq=5")
+	s.GraphLaunch(12, 21)
+	s.Launch(13, 22)
+	s.Record(21, 1, 6<<32, us(20), us(30))
+	s.Record(22, 1, 0, us(31), us(33))
+	s.Pop(40)
+	s.Flushed(1000)
 	s.bye()
 	take()
 	require.Equal(t, []string{"5 AllReduce " + worldGroup + " 4096", "5 AllReduce " + pairGroup + " 64"}, groupsOf(chunks))

@@ -12,15 +12,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A stream is the frames that a shim sends, and what faults do to it. Each fault is one that a shim, a wire or a pipeline has.
@@ -227,18 +224,16 @@ type pipeline struct {
 	t       *testing.T
 	rng     *rand.Rand
 	refuses bool
-	waiting []parcel
+	waiting []OutboundChunk
 	rows    struct{ consumed, refused records }
 	last    map[uint16]*chunk.Chunk // by device
 }
 
 func (l *pipeline) take(p *process, all bool) {
-	l.waiting = append(l.waiting, p.takeParcels()...)
+	l.waiting = append(l.waiting, p.takeChunks()...)
 	for len(l.waiting) > 0 && (all || l.rng.IntN(3) > 0) {
 		one := l.waiting[0]
-		body, err := chunk.Body(one.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords().At(0))
-		require.NoError(l.t, err)
-		c, err := chunk.Unpack(body)
+		c, err := chunk.Unpack(one.Body)
 		require.NoError(l.t, err)
 		rows := records{uint64(c.Rows()), uint64(len(c.Copies))}
 		refused := l.refuses && l.rng.IntN(3) == 0
@@ -346,12 +341,12 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 	if s.chance(3) {
 		restarts = 1 + s.rng.IntN(3)
 	}
-	cfg := createDefaultConfig().(*Config)
+	cfg := testSettings(archived)
 	if s.chance(4) {
 		cfg.MaxSessionBytes = 4 << 10
 	}
-	begin := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())
-	p := begin(s.hello).(*process)
+	begin := NewEngines(cfg).Begin
+	p := begin(s.hello)
 	if spread {
 		p.set.maxDevices = fewDevices
 	}
@@ -371,7 +366,7 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 		case restarts > 0 && s.chance(30):
 			restarts--
 			again = p.acknowledgeable()
-			p = begin(s.hello).(*process)
+			p = begin(s.hello)
 			s.snapshot(t, p, again)
 			*l = pipeline{t: t, rng: s.rng, refuses: l.refuses, last: map[uint16]*chunk.Chunk{}}
 			came = records{}

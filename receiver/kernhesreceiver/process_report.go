@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.opentelemetry.io/collector/pdata/pcommon"
-
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -91,12 +89,6 @@ func (p *process) idle() uint64 { return max(p.now, p.active) - p.active }
 // hung reports whether the engine does nothing while kernels that it launched do not come, as when ranks wait for one another.
 func (p *process) hung() bool {
 	return !p.over && !p.untraced && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
-}
-
-// resource says of steps of a device as which rank, and of which engine, they ran.
-func (p *process) resource(to pcommon.Map, d *deviceState, rank int64) {
-	r := &rankReport{info: p.info, mode: p.mode, rank: rank, device: int(d.id)}
-	rankResource(to, r, r.instance())
 }
 
 func (p *process) report(d *deviceState) rankReport {

@@ -6,10 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
@@ -20,16 +18,18 @@ type followed struct {
 	changes []rules.Change
 }
 
+func ofClasses(path string) (*rules.Files, error)  { return rules.Open(path, "") }
+func ofManifest(path string) (*rules.Files, error) { return rules.Open("", path) }
+
 // follow begins a session whose setting names a file with a text.
-func follow(t *testing.T, setting func(*Config) *string, text string) *followed {
+func follow(t *testing.T, open func(path string) (*rules.Files, error), text string) *followed {
 	f := &followed{script: newScript(t), path: filepath.Join(t.TempDir(), "file")}
-	cfg := createDefaultConfig().(*Config)
-	cfg.Dump = "kept"
-	*setting(cfg) = f.path
 	require.NoError(t, os.WriteFile(f.path, []byte(text), 0o600))
-	files, err := rules.Open(cfg.ClassTable, cfg.Manifest)
+	files, err := open(f.path)
 	require.NoError(t, err)
-	f.p = newEngines(zap.NewNop(), cfg, false, nil, files, identity.NewStarts())(wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}}).(*process)
+	set := testSettings()
+	set.Rules = files
+	f.p = begin(set, wire.Hello{Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}})
 	return f
 }
 
@@ -42,30 +42,30 @@ func (f *followed) writes(text string) {
 
 // graphOfOurs captures a graph of a kernel named 1 for 10 µs and one named 2 for 30 µs; replay is a step of it.
 func (s *script) graphOfOurs() {
-	s.push(1, "a call")
-	s.node(2, 5<<32)
-	s.node(3, 5<<32|1)
-	s.pop(4)
-	s.clone(5, 5<<32, 6<<32)
-	s.clone(5, 5<<32|1, 6<<32|1)
+	s.Push(1, "a call")
+	s.Node(2, 5<<32)
+	s.Node(3, 5<<32|1)
+	s.Pop(4)
+	s.Clone(5, 5<<32, 6<<32)
+	s.Clone(5, 5<<32|1, 6<<32|1)
 }
 
 func (s *script) replay(at uint64, c uint32) {
-	s.push(at, "step:decode")
-	s.graphLaunch(at+1, c)
-	s.pop(at + 2)
+	s.Push(at, "step:decode")
+	s.GraphLaunch(at+1, c)
+	s.Pop(at + 2)
 	s.ranNodeNamed(c, 6<<32, 1, at+10, at+20)
 	s.ranNodeNamed(c, 6<<32|1, 2, at+20, at+50)
 }
 
 func (s *script) eager(at uint64, c uint32) {
-	s.launch(at, c)
+	s.Launch(at, c)
 	s.ranNamed(c, 1, at+10, at+20)
 }
 
 func TestRunningSessionsFollowTheClassTable(t *testing.T) {
-	f := follow(t, func(cfg *Config) *string { return &cfg.ClassTable }, "comm\tpath\t^nothing$\n")
-	f.strings("ours", "theirs")
+	f := follow(t, ofClasses, "comm\tpath\t^nothing$\n")
+	f.Strings("ours", "theirs")
 	f.graphOfOurs()
 	comm := func(want uint64) {
 		t.Helper()
@@ -73,26 +73,26 @@ func TestRunningSessionsFollowTheClassTable(t *testing.T) {
 		require.Equal(t, 40_000-want*1000, f.lines[len(f.lines)-1].ComputeNS)
 	}
 	f.replay(1000, 1)
-	f.flushed(2000)
+	f.Flushed(2000)
 	comm(0)
 	require.Zero(t, f.report().comm)
 
 	// A step is open while the user writes: it goes by what is said when it closes.
 	f.replay(3000, 2)
-	f.push(3500, "step:decode")
-	f.graphLaunch(3501, 3)
+	f.Push(3500, "step:decode")
+	f.GraphLaunch(3501, 3)
 	f.ranNodeNamed(3, 6<<32, 1, 3510, 3520)
 	f.writes("# version: mine\ncomm\tpath\t^ours$\n")
-	f.flushed(3600)
+	f.Flushed(3600)
 	comm(10)
 	f.ranNodeNamed(3, 6<<32|1, 2, 3520, 3550)
-	f.pop(3560)
-	f.flushed(3700)
+	f.Pop(3560)
+	f.Flushed(3700)
 	comm(10)
 	require.Zero(t, f.report().comm, "records that came before were not looked at")
 	f.replay(4000, 4)
 	f.eager(4100, 5)
-	f.flushed(5000)
+	f.Flushed(5000)
 	comm(10)
 	r := f.report()
 	require.EqualValues(t, 2, r.comm, "of the graph that was known, and of a new launch")
@@ -107,18 +107,18 @@ func TestRunningSessionsFollowTheClassTable(t *testing.T) {
 	require.Len(t, f.changes, 2)
 	require.ErrorContains(t, f.changes[1].Err, f.path+": rule in line 2: 1 columns")
 	f.replay(6000, 6)
-	f.flushed(7000)
+	f.Flushed(7000)
 	comm(10)
 
 	f.writes("comm\tpath\t^theirs$\n")
 	f.replay(8000, 7)
-	f.flushed(9000)
+	f.Flushed(9000)
 	f.replay(10_000, 8)
-	f.flushed(11_000)
+	f.Flushed(11_000)
 	comm(30)
 	before := f.report().commNS
 	f.replay(12_000, 9)
-	f.flushed(13_000)
+	f.Flushed(13_000)
 	comm(30)
 	require.EqualValues(t, 30_000, f.report().commNS-before, "device time knows it too")
 	require.Len(t, f.changes, 3)
@@ -131,13 +131,13 @@ func manifestOf(call string) string {
 }
 
 func TestRunningSessionsFollowTheManifest(t *testing.T) {
-	f := follow(t, func(cfg *Config) *string { return &cfg.Manifest }, manifestOf("another call"))
-	f.strings("ours", "theirs")
+	f := follow(t, ofManifest, manifestOf("another call"))
+	f.Strings("ours", "theirs")
 	f.graphOfOurs()
 	step := func(at uint64, c uint32, comm uint64) {
 		t.Helper()
 		f.replay(at, c)
-		f.flushed(at + 500)
+		f.Flushed(at + 500)
 		require.Equal(t, comm*1000, f.lines[len(f.lines)-1].CommNS)
 	}
 	first := f.p.info["engine_version"]
@@ -158,7 +158,7 @@ func TestRunningSessionsFollowTheManifest(t *testing.T) {
 	require.EqualValues(t, 120_000, f.report().commNS)
 	require.Equal(t, first, f.p.info["engine_version"])
 
-	f.frame(wire.KindManifest, []byte(manifestOf("a call")))
+	f.Frame(wire.KindManifest, []byte(manifestOf("a call")))
 	step(7000, 7, 40)
 	f.writes(manifestOf("a third call"))
 	step(8000, 8, 40) // the engine's own stays
@@ -167,22 +167,22 @@ func TestRunningSessionsFollowTheManifest(t *testing.T) {
 
 // What is learned from one graph is known of another that has the same kernels in the same call.
 func TestGraphsShareWhatIsLearned(t *testing.T) {
-	f := follow(t, func(cfg *Config) *string { return &cfg.Manifest }, manifestOf("a call"))
-	f.strings("ours", "theirs")
+	f := follow(t, ofManifest, manifestOf("a call"))
+	f.Strings("ours", "theirs")
 	f.graphOfOurs()
-	f.clone(6, 5<<32, 7<<32)
+	f.Clone(6, 5<<32, 7<<32)
 	other := func(at uint64, c uint32) {
-		f.push(at, "step:decode")
-		f.graphLaunch(at+1, c)
-		f.pop(at + 2)
+		f.Push(at, "step:decode")
+		f.GraphLaunch(at+1, c)
+		f.Pop(at + 2)
 		f.ranNodeNamed(c, 7<<32, 1, at+10, at+20)
 	}
 	f.replay(1000, 1)
 	other(1100, 2) // before anything is learned
-	f.flushed(2000)
+	f.Flushed(2000)
 	before := f.report().comm
 	require.Zero(t, before)
 	other(3000, 3)
-	f.flushed(4000)
+	f.Flushed(4000)
 	require.EqualValues(t, 1, f.report().comm)
 }

@@ -12,12 +12,12 @@ import (
 func TestALossMakesIdleUnknownUpToTheNextFlush(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.flushed(1000)
+	s.Flushed(1000)
 	s.oneStep(10_000, 2)
-	s.lost(1, wire.LostKernels, 3, 1000, 11_000)
-	s.flushed(20_000)
+	s.Lost(1, wire.LostKernels, 3, 1000, 11_000)
+	s.Flushed(20_000)
 	s.oneStep(30_000, 3)
-	s.flushed(40_000)
+	s.Flushed(40_000)
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 60_000, r.computeNS)
@@ -28,26 +28,26 @@ func TestALossMakesIdleUnknownUpToTheNextFlush(t *testing.T) {
 
 // While tracing is off idle is unknown, and steps whose range is open then, and that launched, are incomplete.
 func TestTracingThatIsOffForAWhile(t *testing.T) {
-	mode := func(s *script, mode string) { s.frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
+	mode := func(s *script, mode string) { s.Frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
 	s := newScript(t, "mode", "software")
 	s.oneStep(0, 1)
-	s.flushed(1000)
-	s.push(1100, "step:decode tokens=2")
-	s.launch(1101, 2)
+	s.Flushed(1000)
+	s.Push(1100, "step:decode tokens=2")
+	s.Launch(1101, 2)
 	mode(s, "off")
-	s.pop(1200)
-	s.ran(2, 1110, 1130)
-	s.push(2000, "step:decode tokens=3") // nobody sees its launches
-	s.pop(2010)
-	s.flushed(5000)
-	s.push(6000, "step:decode tokens=4")
+	s.Pop(1200)
+	s.Ran(2, 1110, 1130)
+	s.Push(2000, "step:decode tokens=3") // nobody sees its launches
+	s.Pop(2010)
+	s.Flushed(5000)
+	s.Push(6000, "step:decode tokens=4")
 	mode(s, "software")
-	s.launch(6001, 3)
-	s.pop(6002)
-	s.ran(3, 6010, 6030)
-	s.flushed(7000)
+	s.Launch(6001, 3)
+	s.Pop(6002)
+	s.Ran(3, 6010, 6030)
+	s.Flushed(7000)
 	s.oneStep(8000, 4)
-	s.flushed(9000)
+	s.Flushed(9000)
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 4*20_000, r.computeNS)
@@ -59,11 +59,11 @@ func TestTracingThatIsOffForAWhile(t *testing.T) {
 	require.Empty(t, r.dropped)
 
 	s = newScript(t, "mode", "off") // a collector that comes while it is off
-	s.push(0, "step:decode tokens=1")
+	s.Push(0, "step:decode tokens=1")
 	mode(s, "hes")
-	s.launch(1, 1)
-	s.pop(2)
-	s.ran(1, 10, 30)
+	s.Launch(1, 1)
+	s.Pop(2)
+	s.Ran(1, 10, 30)
 	s.bye()
 	require.Equal(t, map[string]uint64{"not_traced": 1}, s.report().incomplete)
 }
@@ -71,17 +71,17 @@ func TestTracingThatIsOffForAWhile(t *testing.T) {
 func TestTimeAfterTheLastKernelIsHeldBackForAWhile(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.flushed(5 * second)
+	s.Flushed(5 * second)
 	require.Zero(t, s.report().idleNS)
 	require.EqualValues(t, us(30), s.report().watermarkNS)
-	s.flushed(11 * second)
+	s.Flushed(11 * second)
 	require.EqualValues(t, (11*second-100-30)*1000, s.report().idleNS, "a card that stays idle is seen to")
 	s.bye()
 	require.EqualValues(t, (11*second-100-30)*1000, s.report().idleNS)
 
 	s = newScript(t)
 	s.oneStep(0, 1)
-	s.flushed(9 * second)
+	s.Flushed(9 * second)
 	s.bye()
 	require.Zero(t, s.report().idleNS)
 	require.EqualValues(t, us(30), s.report().watermarkNS)
@@ -90,18 +90,18 @@ func TestTimeAfterTheLastKernelIsHeldBackForAWhile(t *testing.T) {
 func TestALaunchWithoutItsRecordIsGivenUpAfterATimeout(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
-	s.launch(1001, 2) // its record never comes
-	s.pop(1002)
+	s.Push(1000, "step:decode tokens=1")
+	s.Launch(1001, 2) // its record never comes
+	s.Pop(1002)
 	s.oneStep(2000, 3)
-	s.flushed(9 * second)
+	s.Flushed(9 * second)
 	require.EqualValues(t, 1, s.report().complete, "the third step ended after the watermark")
 	require.EqualValues(t, 2, s.report().pending+s.report().complete)
 	before := s.p.acknowledgeable()
-	s.flushed(12 * second)
+	s.Flushed(12 * second)
 	require.EqualValues(t, 1, s.report().complete, "nothing started later than a timeout after it: it may still be running")
 	s.oneStep(12*second, 4)
-	s.flushed(13 * second)
+	s.Flushed(13 * second)
 	r := s.report()
 	require.EqualValues(t, 3, r.complete)
 	require.Equal(t, map[string]uint64{"missing_records": 1}, r.incomplete)
@@ -109,23 +109,23 @@ func TestALaunchWithoutItsRecordIsGivenUpAfterATimeout(t *testing.T) {
 	require.EqualValues(t, 1, r.missing)
 	require.NotZero(t, r.unknownNS)
 	require.Greater(t, s.p.acknowledgeable(), before)
-	s.ran(2, 1010, 1020) // it comes after all
+	s.Ran(2, 1010, 1020) // it comes after all
 	require.EqualValues(t, 1, s.report().became.Late)
 }
 
 func TestAKernelThatHangsLosesNothing(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
-	s.launch(1001, 2)
-	s.launch(1002, 3)
-	s.pop(1003)
+	s.Push(1000, "step:decode tokens=1")
+	s.Launch(1001, 2)
+	s.Launch(1002, 3)
+	s.Pop(1003)
 	for at := uint64(1); at < 40; at++ {
-		s.flushed(at * second)
+		s.Flushed(at * second)
 	}
-	s.ran(2, 1010, 39*second)
-	s.ran(3, 39*second, 39*second+5)
-	s.flushed(40 * second)
+	s.Ran(2, 1010, 39*second)
+	s.Ran(3, 39*second, 39*second+5)
+	s.Flushed(40 * second)
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 2, r.complete)
@@ -136,38 +136,38 @@ func TestAKernelThatHangsLosesNothing(t *testing.T) {
 
 func TestAStepWhoseRangeNeverEndsTimesOut(t *testing.T) {
 	s := newScript(t)
-	s.push(0, "step:decode tokens=1")
-	s.launch(1, 1)
-	s.ran(1, 10, 30)
-	s.flushed(9 * second)
+	s.Push(0, "step:decode tokens=1")
+	s.Launch(1, 1)
+	s.Ran(1, 10, 30)
+	s.Flushed(9 * second)
 	require.Empty(t, s.report().incomplete)
-	s.flushed(11 * second)
+	s.Flushed(11 * second)
 	require.Equal(t, map[string]uint64{"range_open": 1}, s.report().incomplete)
-	s.launch(11*second+1, 2)
-	s.ran(2, 11*second+10, 11*second+20)
-	s.flushed(12 * second)
+	s.Launch(11*second+1, 2)
+	s.Ran(2, 11*second+10, 11*second+20)
+	s.Flushed(12 * second)
 	r := s.report()
 	require.EqualValues(t, 1, r.became.Outside, "launches in a step that was given up are outside")
 	require.EqualValues(t, 1, r.became.InSteps)
-	require.EqualValues(t, s.number, s.p.acknowledgeable())
+	require.EqualValues(t, s.Number, s.p.acknowledgeable())
 }
 
 func TestRecordsThatComeTwice(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.ran(1, 10, 30)
-	s.node(40, 5<<32)
-	s.node(40, 5<<32|1)
-	s.clone(41, 5<<32, 6<<32)
-	s.clone(41, 5<<32|1, 6<<32|1)
-	s.push(50, "step:decode tokens=1")
-	s.graphLaunch(51, 2)
-	s.pop(52)
-	s.ranNode(2, 6<<32, 60, 70)
-	s.ranNode(2, 6<<32, 60, 70)
-	s.ranNode(2, 6<<32|1, 70, 80)
-	s.ranNode(2, 6<<32|1, 70, 80)
-	s.flushed(1000)
+	s.Ran(1, 10, 30)
+	s.Node(40, 5<<32)
+	s.Node(40, 5<<32|1)
+	s.Clone(41, 5<<32, 6<<32)
+	s.Clone(41, 5<<32|1, 6<<32|1)
+	s.Push(50, "step:decode tokens=1")
+	s.GraphLaunch(51, 2)
+	s.Pop(52)
+	s.RanNode(2, 6<<32, 60, 70)
+	s.RanNode(2, 6<<32, 60, 70)
+	s.RanNode(2, 6<<32|1, 70, 80)
+	s.RanNode(2, 6<<32|1, 70, 80)
+	s.Flushed(1000)
 	r := s.report()
 	require.EqualValues(t, 3, r.became.Duplicate)
 	require.EqualValues(t, 3, r.became.InSteps)
@@ -180,13 +180,13 @@ func TestRecordsThatComeTwice(t *testing.T) {
 func uncounted(t *testing.T, between func(s *script)) *script {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
-	s.graphLaunch(1001, 2)
-	s.pop(1002)
-	s.ranNode(2, 9<<32, 1010, 1020)
-	s.ranNode(2, 9<<32|1, 1020, 1030)
+	s.Push(1000, "step:decode tokens=1")
+	s.GraphLaunch(1001, 2)
+	s.Pop(1002)
+	s.RanNode(2, 9<<32, 1010, 1020)
+	s.RanNode(2, 9<<32|1, 1020, 1030)
 	between(s)
-	s.ranNode(2, 9<<32|2, 1030, 3*second)
+	s.RanNode(2, 9<<32|2, 1030, 3*second)
 	return s
 }
 
@@ -194,25 +194,25 @@ func TestSilenceIsNotTheEndOfAReplay(t *testing.T) {
 	for name, between := range map[string]func(*script){
 		"nothing happens": func(*script) {},
 		"a later launch on another stream ends": func(s *script) {
-			s.launch(1100, 3)
-			s.ranOn(13, 3, 1110, second/2)
+			s.Launch(1100, 3)
+			s.RanOn(13, 3, 1110, second/2)
 		},
-		"a later launch on its stream waits": func(s *script) { s.launch(1100, 3) },
+		"a later launch on its stream waits": func(s *script) { s.Launch(1100, 3) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := uncounted(t, func(s *script) {
 				between(s)
 				for at := uint64(1); at < 6; at++ {
-					s.flushed(at * second / 2)
+					s.Flushed(at * second / 2)
 					require.EqualValues(t, 1, s.report().complete)
 					require.LessOrEqual(t, s.report().idleNS+s.report().unknownNS, uint64(980_000), "nothing after the second step began")
 				}
 			})
 			if name == "a later launch on its stream waits" {
-				s.ran(3, 3*second+10, 3*second+20)
+				s.Ran(3, 3*second+10, 3*second+20)
 			}
 			s.oneStep(4*second, 4) // on its stream
-			s.flushed(5 * second)
+			s.Flushed(5 * second)
 			r := s.report()
 			require.EqualValues(t, 3, r.complete)
 			require.EqualValues(t, (3*second-1010)*1000, s.lines[1].ComputeNS)
@@ -226,16 +226,16 @@ func TestSilenceIsNotTheEndOfAReplay(t *testing.T) {
 func TestAReplayThatNothingShowsToHaveEndedIsIncomplete(t *testing.T) {
 	for name, end := range map[string]func(s *script){
 		"bye":     func(s *script) { s.bye() },
-		"timeout": func(s *script) { s.flushed(62 * second) },
+		"timeout": func(s *script) { s.Flushed(62 * second) },
 		"a kernel of a timeout later": func(s *script) {
-			s.launch(12*second, 5)
-			s.ranOn(13, 5, 12*second+10, 12*second+20)
-			s.flushed(13 * second)
+			s.Launch(12*second, 5)
+			s.RanOn(13, 5, 12*second+10, 12*second+20)
+			s.Flushed(13 * second)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := uncounted(t, func(*script) {})
-			s.flushed(4 * second)
+			s.Flushed(4 * second)
 			require.EqualValues(t, 1, s.report().complete)
 			end(s)
 			r := s.report()
@@ -244,7 +244,7 @@ func TestAReplayThatNothingShowsToHaveEndedIsIncomplete(t *testing.T) {
 			require.EqualValues(t, 1, r.launches.Unfulfilled)
 			require.Zero(t, r.missing, "no record is missing for sure")
 			require.LessOrEqual(t, r.idleNS, uint64(980_000), "between the steps at most")
-			require.EqualValues(t, s.number, s.p.acknowledgeable())
+			require.EqualValues(t, s.Number, s.p.acknowledgeable())
 		})
 	}
 	s := uncounted(t, func(*script) {})
@@ -254,8 +254,8 @@ func TestAReplayThatNothingShowsToHaveEndedIsIncomplete(t *testing.T) {
 
 func TestACopyOnItsStreamShowsThatAReplayHasEnded(t *testing.T) {
 	s := uncounted(t, func(*script) {})
-	s.copyOn(7, 3, 3*second+10, 3*second+20)
-	s.flushed(4 * second)
+	s.CopyOn(7, 3, 3*second+10, 3*second+20)
+	s.Flushed(4 * second)
 	require.EqualValues(t, 2, s.report().complete)
 	s.bye()
 	require.Empty(t, s.report().incomplete)
@@ -264,20 +264,20 @@ func TestACopyOnItsStreamShowsThatAReplayHasEnded(t *testing.T) {
 func TestAReplayThatLacksANodeIsIncomplete(t *testing.T) {
 	s := newScript(t)
 	for node := range uint64(3) {
-		s.node(0, 5<<32|node)
-		s.clone(0, 5<<32|node, 6<<32|node)
+		s.Node(0, 5<<32|node)
+		s.Clone(0, 5<<32|node, 6<<32|node)
 	}
 	for i := range uint64(3) {
 		at := 1000 + i*11*second
-		s.push(at, "step:decode tokens=1")
-		s.graphLaunch(at+1, uint32(1+i))
-		s.pop(at + 2)
-		s.ranNode(uint32(1+i), 6<<32, at+10, at+20)
+		s.Push(at, "step:decode tokens=1")
+		s.GraphLaunch(at+1, uint32(1+i))
+		s.Pop(at + 2)
+		s.RanNode(uint32(1+i), 6<<32, at+10, at+20)
 		if i != 1 { // nothing says that the record is lost
-			s.ranNode(uint32(1+i), 6<<32|1, at+20, at+30)
+			s.RanNode(uint32(1+i), 6<<32|1, at+20, at+30)
 		}
-		s.ranNode(uint32(1+i), 6<<32|2, at+30, at+40)
-		s.flushed(at + second)
+		s.RanNode(uint32(1+i), 6<<32|2, at+30, at+40)
+		s.Flushed(at + second)
 	}
 	r := s.report()
 	require.Empty(t, r.dropped)
@@ -293,23 +293,23 @@ func TestAReplayThatLacksACopyIsIncomplete(t *testing.T) {
 	s := newScript(t)
 	const copied = 6<<32 | 1
 	for node := range uint64(2) {
-		s.event(wire.EventNodeCreated, 1, 0, append(u64(5<<32|node), u32(uint32(1-node), 0)...), "") // the second is no launch's
-		s.clone(0, 5<<32|node, 6<<32|node)
+		s.Event(wire.EventNodeCreated, 1, 0, append(u64(5<<32|node), u32(uint32(1-node), 0)...), "") // the second is no launch's
+		s.Clone(0, 5<<32|node, 6<<32|node)
 	}
 	for i := range uint64(4) {
 		at := 1000 + i*11*second
-		s.push(at, "step:decode tokens=1")
-		s.graphLaunch(at+1, uint32(1+i))
-		s.pop(at + 2)
-		s.ranNode(uint32(1+i), 6<<32, at+10, at+20)
+		s.Push(at, "step:decode tokens=1")
+		s.GraphLaunch(at+1, uint32(1+i))
+		s.Pop(at + 2)
+		s.RanNode(uint32(1+i), 6<<32, at+10, at+20)
 		if i != 2 { // nothing says that the record is lost
 			b := make([]byte, 64)
 			copy(b, u64(us(at+20), us(at+30), copied))
 			copy(b[32:], u32(uint32(1+i)))
 			b[42] = wire.CopyMemset
-			s.frame(wire.KindCopies, b)
+			s.Frame(wire.KindCopies, b)
 		}
-		s.flushed(at + second)
+		s.Flushed(at + second)
 	}
 	r := s.report()
 	require.Empty(t, r.dropped)
@@ -322,28 +322,28 @@ func TestAReplayThatLacksACopyIsIncomplete(t *testing.T) {
 
 func TestASessionWithoutStepsHasItsGraphLaunchesAsSteps(t *testing.T) {
 	s := newScript(t)
-	s.node(0, 5<<32)
-	s.clone(0, 5<<32, 6<<32)
+	s.Node(0, 5<<32)
+	s.Clone(0, 5<<32, 6<<32)
 	c := uint32(0)
 	replay := func(at uint64) {
 		c++
-		s.graphLaunch(at, c)
-		s.ranNode(c, 6<<32, at+10, at+20)
+		s.GraphLaunch(at, c)
+		s.RanNode(c, 6<<32, at+10, at+20)
 	}
 	for range 1000 {
 		replay(uint64(c) * 20_000)
 	}
-	s.flushed(21 * second)
+	s.Flushed(21 * second)
 	require.EqualValues(t, 0, s.report().complete)
 	replay(22 * second)
-	s.flushed(23 * second)
+	s.Flushed(23 * second)
 	require.EqualValues(t, 1, s.report().complete)
 	require.Equal(t, "graph", s.lines[0].Program)
 	require.Equal(t, "unknown", s.report().series[0].batch)
-	s.push(24*second, "step:decode tokens=1") // from now on ranges are steps
-	s.pop(24*second + 1)
+	s.Push(24*second, "step:decode tokens=1") // from now on ranges are steps
+	s.Pop(24*second + 1)
 	replay(25 * second)
-	s.flushed(26 * second)
+	s.Flushed(26 * second)
 	require.EqualValues(t, 1, s.report().complete)
 	require.EqualValues(t, 1001, s.report().became.Outside)
 }
@@ -352,13 +352,13 @@ func TestSeqIsOfTheTextElseCountedElsePairsWithNothing(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
 	s.oneStep(1000, 2)
-	s.push(2000, "step:decode seq=41,tokens=1")
-	s.launch(2001, 3)
-	s.pop(2002)
-	s.ran(3, 2010, 2020)
-	s.lost(5, wire.LostEvents, 1, 2000, 3000)
+	s.Push(2000, "step:decode seq=41,tokens=1")
+	s.Launch(2001, 3)
+	s.Pop(2002)
+	s.Ran(3, 2010, 2020)
+	s.Lost(5, wire.LostEvents, 1, 2000, 3000)
 	s.oneStep(4000, 4)
-	s.flushed(5000)
+	s.Flushed(5000)
 	require.Len(t, s.lines, 4)
 	for i, want := range []struct {
 		seq   uint64
@@ -373,18 +373,18 @@ func TestSeqIsOfTheTextElseCountedElsePairsWithNothing(t *testing.T) {
 
 func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 	s := newScript(t)
-	s.pinned = true
-	s.event(wire.EventPush, wire.ThreadLabels, 0, u32(0, 0, 10, 1), "decode.mlp")
-	s.event(wire.EventNodeCreated, wire.ThreadLabels, 0, append(u64(6<<32), u32(1, 0)...), "")
-	s.event(wire.EventPop, wire.ThreadLabels, 0, u32(0, 0), "")
-	s.push(1, "step:decode seq=5,tokens=1")
-	s.base(100, 20)
-	s.ran(19, 5, 10) // its launch was acknowledged before
-	s.graphLaunch(12, 21)
-	s.pop(13)
-	s.ranNode(21, 6<<32, 20, 30)
-	s.ran(30, 40, 50) // its launch was never seen
-	s.flushed(1000)
+	s.Pinned = true
+	s.Event(wire.EventPush, wire.ThreadLabels, 0, u32(0, 0, 10, 1), "decode.mlp")
+	s.Event(wire.EventNodeCreated, wire.ThreadLabels, 0, append(u64(6<<32), u32(1, 0)...), "")
+	s.Event(wire.EventPop, wire.ThreadLabels, 0, u32(0, 0), "")
+	s.Push(1, "step:decode seq=5,tokens=1")
+	s.Base(100, 20)
+	s.Ran(19, 5, 10) // its launch was acknowledged before
+	s.GraphLaunch(12, 21)
+	s.Pop(13)
+	s.RanNode(21, 6<<32, 20, 30)
+	s.Ran(30, 40, 50) // its launch was never seen
+	s.Flushed(1000)
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 1, r.became.InSteps)
@@ -400,10 +400,10 @@ func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 func TestAnEngineThatIsGone(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
-	s.launch(1001, 2)
-	s.launch(1002, 3)
-	s.ran(2, 1010, 1020)
+	s.Push(1000, "step:decode tokens=1")
+	s.Launch(1001, 2)
+	s.Launch(1002, 3)
+	s.Ran(2, 1010, 1020)
 	s.end(true)
 	r := s.report()
 	require.Equal(t, map[string]uint64{"engine_gone": 1}, r.dropped)
@@ -416,11 +416,11 @@ func TestAnEngineThatIsGone(t *testing.T) {
 func TestWhatAByeLeavesOpenIsNotLostAgain(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
-	s.launch(1001, 2)
-	s.launch(1002, 3) // this one failed in CUDA, who knows
-	s.pop(1003)
-	s.lost(1, wire.LostRecords, 1, 1000, 1100)
+	s.Push(1000, "step:decode tokens=1")
+	s.Launch(1001, 2)
+	s.Launch(1002, 3) // this one failed in CUDA, who knows
+	s.Pop(1003)
+	s.Lost(1, wire.LostRecords, 1, 1000, 1100)
 	s.bye()
 	r := s.report()
 	require.Equal(t, map[string]uint64{"cupti_dropped": 1}, r.dropped)
@@ -433,7 +433,7 @@ func TestRanksOfDevices(t *testing.T) {
 	rank := func(pairs ...string) int64 {
 		s := newScript(t, pairs...)
 		s.oneStep(0, 1)
-		s.flushed(1000)
+		s.Flushed(1000)
 		return s.report().rank
 	}
 	require.EqualValues(t, 3, rank("rank", "3"))
@@ -442,7 +442,7 @@ func TestRanksOfDevices(t *testing.T) {
 }
 
 func TestBuckets(t *testing.T) {
-	cfg := createDefaultConfig().(*Config)
+	cfg := testSettings()
 	b := newBuckets(cfg.BatchEdges, cfg.KVEdges)
 	for n, want := range map[int64]string{0: "unknown", 1: "1", 2: "2", 3: "4", 5: "8", 33: "48", 32768: "32768", 32769: "+Inf"} {
 		require.Equal(t, want, b.batch.label(n), n)
@@ -456,12 +456,12 @@ func TestSeriesAreCapped(t *testing.T) {
 	s := newScript(t)
 	s.p.set.maxSeries = 3
 	for i := range uint64(10) {
-		s.push(i*100, "step:program"+string(rune('a'+i))+" tokens=1")
-		s.launch(i*100+1, uint32(i+1))
-		s.pop(i*100 + 2)
-		s.ran(uint32(i+1), i*100+10, i*100+20)
+		s.Push(i*100, "step:program"+string(rune('a'+i))+" tokens=1")
+		s.Launch(i*100+1, uint32(i+1))
+		s.Pop(i*100 + 2)
+		s.Ran(uint32(i+1), i*100+10, i*100+20)
 	}
-	s.flushed(10_000)
+	s.Flushed(10_000)
 	r := s.report()
 	require.Len(t, r.series, 4)
 	for _, x := range r.series {
@@ -475,16 +475,16 @@ func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 	s := newScript(t)
 	s.p.set.maxBytes = 16 << 10
 	s.oneStep(0, 1)
-	s.push(1000, "step:decode tokens=1")
+	s.Push(1000, "step:decode tokens=1")
 	for i := range uint32(300) {
-		s.launch(1001+uint64(i), 10+i)
-		s.ran(10+i, 1010+uint64(i), 1011+uint64(i))
+		s.Launch(1001+uint64(i), 10+i)
+		s.Ran(10+i, 1010+uint64(i), 1011+uint64(i))
 		s.p.loose() // as the session does when it acknowledges
 		require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes*5/4)
 	}
-	s.pop(2000)
+	s.Pop(2000)
 	s.oneStep(3000, 1000)
-	s.flushed(4000)
+	s.Flushed(4000)
 	s.bye()
 	r := s.report()
 	require.EqualValues(t, 2, r.complete)
@@ -498,25 +498,25 @@ func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 func TestALaunchThatALimitGivesUpIsCounted(t *testing.T) {
 	s := newScript(t)
 	s.p.set.maxBytes = entryBytes + 24 // one kernel outside any step: device time has it, and the ledger
-	s.push(0, "step:decode tokens=1")
+	s.Push(0, "step:decode tokens=1")
 	for c := range uint32(5) {
-		s.launch(1+uint64(c), 1+c)
+		s.Launch(1+uint64(c), 1+c)
 	}
-	s.ran(1, 10, 11)
-	s.ran(2, 11, 12)
+	s.Ran(1, 10, 11)
+	s.Ran(2, 11, 12)
 	require.Equal(t, map[string]uint64{"session_limit": 3}, s.report().dropped)
-	s.ran(3, 20, 30)
+	s.Ran(3, 20, 30)
 	require.Equal(t, map[string]uint64{"session_limit": 3, "late": 1}, s.report().dropped, "it comes after all")
 }
 
 func TestAClockThatIsSetBackLeavesUnknownTime(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(10*second, 1)
-	s.frame(wire.KindFlushed, append(u64(us(11*second), us(11*second), us(1*second)), u32(1, 0)...))
-	s.frame(wire.KindFlushed, append(u64(us(6*second), us(6*second), us(2*second)), u32(1, 0)...))
+	s.Frame(wire.KindFlushed, append(u64(us(11*second), us(11*second), us(1*second)), u32(1, 0)...))
+	s.Frame(wire.KindFlushed, append(u64(us(6*second), us(6*second), us(2*second)), u32(1, 0)...))
 	s.oneStep(7*second, 2)
 	s.oneStep(12*second, 3)
-	s.frame(wire.KindFlushed, append(u64(us(13*second), us(13*second), us(9*second)), u32(1, 0)...))
+	s.Frame(wire.KindFlushed, append(u64(us(13*second), us(13*second), us(9*second)), u32(1, 0)...))
 	s.bye()
 	r := s.report()
 	require.NotZero(t, r.unknownNS)
@@ -531,19 +531,19 @@ func TestWhatHoldsBackAnAcknowledgementIsSaid(t *testing.T) {
 		require.Equal(t, what, by)
 		require.Equal(t, settled, frame)
 	}
-	s.flushed(0)
+	s.Flushed(0)
 	holds(1, "")
-	s.launch(10, 1)
+	s.Launch(10, 1)
 	holds(1, "a launch whose records have not come")
-	s.ran(1, 20, 30)
+	s.Ran(1, 20, 30)
 	holds(3, "")
-	s.push(40, "step:decode tokens=1")
+	s.Push(40, "step:decode tokens=1")
 	holds(3, "an open step")
-	s.launch(41, 2)
-	s.pop(42)
-	s.ran(2, 50, second)
-	s.frame(wire.KindFlushed, append(u64(us(second), us(second/2), us(second)), u32(1, 0)...)) // the flush took half a second
+	s.Launch(41, 2)
+	s.Pop(42)
+	s.Ran(2, 50, second)
+	s.Frame(wire.KindFlushed, append(u64(us(second), us(second/2), us(second)), u32(1, 0)...)) // the flush took half a second
 	holds(3, "a step that is not final")
-	s.flushed(2 * second)
+	s.Flushed(2 * second)
 	holds(9, "")
 }

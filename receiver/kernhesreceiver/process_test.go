@@ -16,15 +16,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/fakeshim"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 const recordings = "../../testdata/recordings"
@@ -65,9 +62,7 @@ var deliveries = map[string]fakeshim.Options{
 
 // newTestProcess is a process with the default configuration that keeps its lines.
 func newTestProcess(hello wire.Hello) *process {
-	cfg := createDefaultConfig().(*Config)
-	cfg.Dump = "kept"
-	return newEngines(zap.NewNop(), cfg, false, nil, &rules.Files{}, identity.NewStarts())(hello).(*process)
+	return begin(testSettings(), hello)
 }
 
 // play gives frames, each with its head, to a process that it makes of HELLO, and ends it as BYE or as gone.

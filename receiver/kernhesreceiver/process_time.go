@@ -156,10 +156,9 @@ func (p *process) final(d *deviceState, s *step.Step) {
 		d.failed[s.Reason]++
 	}
 	// The rest of a step that an earlier collector had would be other spans under the same ids.
-	if p.set.traces != nil && !s.Joined {
-		t := p.traced(d, s, n)
-		if p.set.traces.offer(t) && s.Complete() {
-			p.seriesOf(d, s).exemplar = exemplar{t.TraceID(), t.SpanID(), s.Wall(), s.Last}
+	if p.set.sink != nil && !s.Joined {
+		if span, kept := p.set.sink.Take(p.finalStep(d, s, n)); kept && s.Complete() {
+			p.seriesOf(d, s).exemplar = exemplar{span, s.Wall(), s.Last}
 		}
 	}
 	if p.set.archive {

@@ -32,11 +32,11 @@ func TestTimesThatCannotBe(t *testing.T) {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				s := newScript(t)
 				for node := range uint64(3) {
-					s.node(0, 6<<32|node)
+					s.Node(0, 6<<32|node)
 				}
 				s.oneStep(4*second, 9)
 				at := uint64(5 * second)
-				s.push(at+1000, "step:decode tokens=1")
+				s.Push(at+1000, "step:decode tokens=1")
 				var batch []byte
 				for i := range 3 {
 					start, end := us(at+1010+20*uint64(i)), us(at+1020+20*uint64(i))
@@ -45,7 +45,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 					}
 					b := make([]byte, 64)
 					if how == "eager" {
-						s.launch(at+1001, uint32(1+i))
+						s.Launch(at+1001, uint32(1+i))
 						copy(b, u64(start, end))
 						copy(b[24:], u32(uint32(1+i), 0, 7))
 					} else {
@@ -55,13 +55,13 @@ func TestTimesThatCannotBe(t *testing.T) {
 					batch = append(batch, b...)
 				}
 				if how != "eager" {
-					s.graphLaunch(at+1001, 1)
+					s.GraphLaunch(at+1001, 1)
 				}
-				s.pop(at + 1002)
-				s.frame(wire.KindKernels, batch)
-				s.flushed(6 * second)
+				s.Pop(at + 1002)
+				s.Frame(wire.KindKernels, batch)
+				s.Flushed(6 * second)
 				s.oneStep(7*second, 5)
-				s.flushed(8 * second)
+				s.Flushed(8 * second)
 				s.bye()
 				r := s.report()
 				require.Zero(t, r.launches.Unfulfilled, "each launch has its record")
@@ -97,18 +97,18 @@ func TestTimesOfCopiesThatCannotBe(t *testing.T) {
 		for _, node := range []uint64{0, 6<<32 | 1} {
 			t.Run(name, func(t *testing.T) {
 				s := newScript(t)
-				s.node(0, 6<<32)
-				s.event(wire.EventNodeCreated, 1, 0, append(u64(6<<32|1), u32(0, 0)...), "")
+				s.Node(0, 6<<32)
+				s.Event(wire.EventNodeCreated, 1, 0, append(u64(6<<32|1), u32(0, 0)...), "")
 				s.oneStep(1000, 1)
-				s.graphLaunch(15*second, 2)
-				s.ranNode(2, 6<<32, 15*second+10, 15*second+20)
+				s.GraphLaunch(15*second, 2)
+				s.RanNode(2, 6<<32, 15*second+10, 15*second+20)
 				b := make([]byte, 64)
 				copy(b, u64(c.start, c.end, node))
 				copy(b[32:], u32(3-min(1, uint32(node>>32)), 7))
 				b[42] = wire.CopyMemset
-				s.frame(wire.KindCopies, b)
+				s.Frame(wire.KindCopies, b)
 				s.oneStep(15*second+1000, 5)
-				s.flushed(16 * second)
+				s.Flushed(16 * second)
 				s.bye()
 				r := s.report()
 				if c.reason == "" {
@@ -127,10 +127,10 @@ func TestTimesOfCopiesThatCannotBe(t *testing.T) {
 func TestAKernelWhoseLaunchIsNotKnownIsHeldAgainstTheLaunchesBeforeIt(t *testing.T) {
 	s := newScript(t)
 	s.oneStep(20*second, 7)
-	s.ran(8, 10*second, 10*second+10) // its launch was not heard: but an earlier call was made ten seconds later
-	s.ran(9, 20*second+40, 20*second+50)
-	s.ran(6, 10*second, 10*second+10) // this one is of before: nothing speaks against it
-	s.flushed(21 * second)
+	s.Ran(8, 10*second, 10*second+10) // its launch was not heard: but an earlier call was made ten seconds later
+	s.Ran(9, 20*second+40, 20*second+50)
+	s.Ran(6, 10*second, 10*second+10) // this one is of before: nothing speaks against it
+	s.Flushed(21 * second)
 	s.bye()
 	r := s.report()
 	require.Equal(t, uint64(1), r.dropped[books.BeforeLaunch])
@@ -141,24 +141,24 @@ func TestAKernelWhoseLaunchIsNotKnownIsHeldAgainstTheLaunchesBeforeIt(t *testing
 // TestRecordsThatEndAfterTheClockWaitForAFlush: they are not lost, not acknowledged, and in no sum before.
 func TestRecordsThatEndAfterTheClockWaitForAFlush(t *testing.T) {
 	s := newScript(t)
-	s.push(0, "step:decode tokens=1")
-	s.launch(1, 1)
-	s.pop(2)
-	s.ran(1, 10, 3*second)
-	s.copyOn(7, 2, 3*second, 3*second+10)
+	s.Push(0, "step:decode tokens=1")
+	s.Launch(1, 1)
+	s.Pop(2)
+	s.Ran(1, 10, 3*second)
+	s.CopyOn(7, 2, 3*second, 3*second+10)
 	frame, by := s.p.holds()
 	require.EqualValues(t, 0, frame)
 	require.Equal(t, "an open step", by)
 	require.Zero(t, s.report().kernels)
-	s.flushed(4 * second)
+	s.Flushed(4 * second)
 	r := s.report()
 	require.EqualValues(t, 1, r.complete)
 	require.EqualValues(t, 1, r.kernels)
 	require.Len(t, r.copies, 1)
 
-	s.ran(3, 8*second, 9*second) // of a launch that was not heard
+	s.Ran(3, 8*second, 9*second) // of a launch that was not heard
 	frame, by = s.p.holds()
-	require.EqualValues(t, s.number-1, frame)
+	require.EqualValues(t, s.Number-1, frame)
 	require.Equal(t, "records that end after the last flush", by)
 	s.end(true) // no flush says that it cannot be
 	require.EqualValues(t, 1, s.report().became.Outside)

@@ -504,7 +504,7 @@ type instances map[uint64]map[string]string
 // of names a rank of a session run/rank/pid, and adds the session if a live one has that name already: two containers
 // may well both have process 1. A session keeps its name.
 func (n instances) of(id uint64, r *rankReport) string {
-	plain := r.instance()
+	plain := r.source().Instance()
 	if name, ok := n[id][plain]; ok {
 		return name
 	}

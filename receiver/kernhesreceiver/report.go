@@ -2,6 +2,7 @@ package kernhesreceiver
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/books"
@@ -112,8 +113,7 @@ type seriesReport struct {
 
 // An exemplar is the last step of a label set that was chosen for a trace.
 type exemplar struct {
-	trace  [16]byte
-	span   [8]byte
+	span   SpanID
 	wallNS uint64
 	endNS  uint64 // unix ns; 0: there is none
 }
@@ -136,3 +136,16 @@ func (s *seriesReport) addWall(ns uint64) {
 	}
 	s.wall[len(wallBounds)]++
 }
+
+// source is whose numbers these are.
+func (r *rankReport) source() *Source {
+	return &Source{Info: r.info, Rank: r.rank, Device: r.device, Mode: r.mode}
+}
+
+// claimRank is what the process claims to be: the name of its start, and the rank.
+func (r *rankReport) claimRank() string {
+	return cmp.Or(r.claims, r.info["run"]) + "/" + strconv.FormatInt(r.rank, 10)
+}
+
+// nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
+func (r *rankReport) nowOf() uint64 { return r.nowNS + uint64(r.silent) }

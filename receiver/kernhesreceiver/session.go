@@ -12,17 +12,17 @@ import (
 
 // An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
 type engine interface {
-	frame(f wire.Frame) error // takes one frame; an error ends the connection, not the session
-	received() uint64         // highest numbered frame taken
-	acknowledgeable() uint64  // highest frame of which every record is settled
-	holds() (uint64, string)  // the same, and what rests on the frame after it; "": nothing
-	takeLines() []stepLine    // steps that closed since the last call, in order of closing
-	takeParcels() []parcel    // chunks of packed steps that were cut since the last call
-	cut()                     // makes chunks of all packed steps
-	settled()                 // what was last taken is written and consumed
-	delivered(parcel, bool)   // the pipeline took a chunk (true), or it is refused for good
-	loose() loose             // records in frames up to acknowledgeable that are settled without a step
-	end(gone bool)            // the engine said BYE, or is gone: everything open closes
+	frame(f wire.Frame) error      // takes one frame; an error ends the connection, not the session
+	received() uint64              // highest numbered frame taken
+	acknowledgeable() uint64       // highest frame of which every record is settled
+	holds() (uint64, string)       // the same, and what rests on the frame after it; "": nothing
+	takeLines() []stepLine         // steps that closed since the last call, in order of closing
+	takeChunks() []OutboundChunk   // chunks of packed steps that were cut since the last call
+	cut()                          // makes chunks of all packed steps
+	settled()                      // what was last taken is written and consumed
+	delivered(OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
+	loose() loose                  // records in frames up to acknowledgeable that are settled without a step
+	end(gone bool)                 // the engine said BYE, or is gone: everything open closes
 	ended() bool
 	reports() []rankReport
 }
@@ -51,8 +51,8 @@ type session struct {
 	over    bool
 
 	// What waits to be delivered; whoever has the turn has these.
-	lines   []stepLine
-	parcels []parcel
+	lines  []stepLine
+	chunks []OutboundChunk
 }
 
 func newSession(id uint64, e engine, past remembered) *session {
@@ -86,22 +86,22 @@ func (s *session) reports() []rankReport {
 // collect takes what has become final from the engine. The caller holds mu, and has the turn.
 func (s *session) collect() {
 	s.lines = append(s.lines, s.engine.takeLines()...)
-	s.parcels = append(s.parcels, s.engine.takeParcels()...)
+	s.chunks = append(s.chunks, s.engine.takeChunks()...)
 }
 
 // unsent is how many bytes of chunks wait. The caller has the turn.
 func (s *session) unsent() (n int) {
-	for _, p := range s.parcels {
-		n += p.bytes
+	for _, p := range s.chunks {
+		n += len(p.Body)
 	}
 	return n
 }
 
 // deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
 // something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
-func (s *session) deliver(d *dump, send func(parcel) (taken bool, err error)) (lost int, err error) {
-	for len(s.parcels) > 0 {
-		taken, err := send(s.parcels[0])
+func (s *session) deliver(d *dump, send func(*OutboundChunk) (taken bool, err error)) (lost int, err error) {
+	for len(s.chunks) > 0 {
+		taken, err := send(&s.chunks[0])
 		if err != nil {
 			return 0, err
 		}
@@ -130,16 +130,16 @@ func (s *session) deliver(d *dump, send func(parcel) (taken bool, err error)) (l
 // parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the turn, and not mu.
 func (s *session) parted(taken bool) {
 	s.mu.Lock()
-	s.engine.delivered(s.parcels[0], taken)
+	s.engine.delivered(s.chunks[0], taken)
 	s.mu.Unlock()
-	s.parcels = s.parcels[1:]
+	s.chunks = s.chunks[1:]
 }
 
 // acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.
 // The caller holds mu.
 func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
 	frame = s.engine.acknowledgeable()
-	if frame <= s.acked || len(s.lines)+len(s.parcels) > 0 {
+	if frame <= s.acked || len(s.lines)+len(s.chunks) > 0 {
 		return 0, false, nil
 	}
 	if d != nil {

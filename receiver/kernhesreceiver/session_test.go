@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestSessionsAreInTheOrderInWhichTheyBegan(t *testing.T) {
@@ -45,4 +46,14 @@ func TestEndedSessionsAreBounded(t *testing.T) {
 	assert.EqualValues(t, 10*(kept+5), frame(kept+5))
 	assert.Len(t, table.past, kept)
 	assert.Len(t, table.order, kept)
+}
+
+// TestSettledRecordsAreCountedWithoutADump: an engine keeps what is settled until its counts are asked for.
+func TestSettledRecordsAreCountedWithoutADump(t *testing.T) {
+	e := &fakeEngine{got: 1}
+	s := newSession(1, e, remembered{})
+	_, ok, err := s.acknowledge(nil)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, 1, e.asked)
 }

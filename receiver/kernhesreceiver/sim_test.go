@@ -7,16 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component/componenttest"
-	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/sim"
@@ -24,8 +20,6 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/program"
 	"github.com/kernhes/kernhes/internal/sim/truth"
 	"github.com/kernhes/kernhes/internal/wire"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 )
 
 // A told is what a simulation told, and the truth about it.
@@ -211,8 +205,7 @@ func TestSimulatedPayloads(t *testing.T) {
 
 	// Ranks 2 and 3 reduce with each other, 4 with 5: 43 times a step, of 14,336 bytes a token.
 	calls := func(rank int) (comm string) {
-		cfg := createDefaultConfig().(*Config)
-		p := newEngines(zap.NewNop(), cfg, true, nil, &rules.Files{}, identity.NewStarts())(parsed(t, got.frames[rank][0])).(*process)
+		p := begin(testSettings(archived), parsed(t, got.frames[rank][0]))
 		reader := wire.NewReader(bytes.NewReader(bytes.Join(got.frames[rank][1:], nil)))
 		for {
 			f, err := reader.Next()
@@ -224,13 +217,10 @@ func TestSimulatedPayloads(t *testing.T) {
 		}
 		p.end(false)
 		steps := 0
-		for _, parcel := range p.takeParcels() {
-			records := parcel.logs.ResourceLogs().At(0).ScopeLogs().At(0).LogRecords()
-			for i := range records.Len() {
-				body, err := chunk.Body(records.At(i))
-				require.NoError(t, err)
-				c, err := chunk.Unpack(body)
-				require.NoError(t, err)
+		for _, one := range p.takeChunks() {
+			c, err := chunk.Unpack(one.Body)
+			require.NoError(t, err)
+			{
 				for _, s := range c.Steps {
 					steps++
 					reduced := 0
@@ -278,48 +268,4 @@ func TestSimulatedWaitsAreInTheDurations(t *testing.T) {
 		require.GreaterOrEqual(t, w.Transfer, slices.Max(w.Work)-program.Tick)
 	}
 	require.Greater(t, slow, len(got.waits)/4)
-}
-
-// Over real connections, which end again and again, the dump says the truth as well.
-func TestASimulatedFleetReconnects(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dump.jsonl")
-	b := newBenchOn(t, componenttest.NewNopHost(), nil, func(cfg *Config) { cfg.Dump = path })
-	c := sim.Defaults()
-	c.Run, c.Steps, c.Duration, c.Load.Rate, c.Load.Prompt = "r", 150, time.Hour, 200, 500
-	c.Endpoint, c.Cut, c.Waits = "unix://"+b.cfg.Endpoint, 15, false
-	e, err := fault.Parse("foreign_gemm:rank=3,amount=1,every=40ms")
-	require.NoError(t, err)
-	c.Schedule = fault.Schedule{e}
-	var lines bytes.Buffer
-	c.Truth = &lines
-	result, err := sim.Run(t.Context(), c)
-	require.NoError(t, err)
-	require.Equal(t, "bye", result.Ended)
-	require.Greater(t, result.Connections, 2*4, "connections of four ranks")
-	want := map[string]truth.RankLine{}
-	for line := range strings.Lines(lines.String()) {
-		var l truth.RankLine
-		require.NoError(t, json.Unmarshal([]byte(line), &l))
-		if l.Kind == "rank" {
-			want[l.Session] = l
-		}
-	}
-	require.Len(t, want, 4)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	ended := 0
-	for line := range strings.Lines(string(text)) {
-		var l sessionLine
-		if !strings.HasPrefix(line, `{"kind":"session"`) {
-			continue
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &l))
-		ended++
-		w := want[l.Session]
-		require.Equal(t, []int64{int64(w.Kernels), int64(w.Steps), w.First, w.Last, w.Compute, w.Comm, w.Overlap, w.Copy, w.Idle, 0},
-			[]int64{int64(l.Kernels), int64(l.StepsComplete), int64(l.FirstNS), int64(l.LastNS), int64(l.ComputeNS), int64(l.CommNS), int64(l.OverlapNS),
-				int64(l.CopyNS), int64(l.IdleNS), int64(l.UnknownNS)})
-		require.Empty(t, l.Dropped)
-	}
-	require.Equal(t, 4, ended)
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
@@ -34,6 +33,9 @@ type tracer struct {
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
 	told      sample.Counts // as far as the counters have them
+
+	making  sync.Mutex
+	sources map[*Source]*trace.Source // those that were asked for lately
 
 	queue   chan pick
 	stop    chan struct{} // closed: write what waits, and end
@@ -93,6 +95,35 @@ func (t *tracer) drain() {
 			return
 		}
 	}
+}
+
+// Take offers a final step to sampling, and returns its span if it will be written.
+func (t *tracer) Take(f FinalStep) (SpanID, bool) {
+	s := trace.Step{Step: f.Step, Source: t.source(f.Source), Seq: f.Seq, Pairs: f.Pairs, BatchBucket: f.BatchBucket, KVBucket: f.KVBucket}
+	if !t.offer(s) {
+		return SpanID{}, false
+	}
+	return SpanID{Trace: s.TraceID(), Span: s.SpanID()}, true
+}
+
+// maxSources bounds the sources that are kept with their resources.
+const maxSources = 1024
+
+// source is a rank as traces have it.
+func (t *tracer) source(s *Source) *trace.Source {
+	t.making.Lock()
+	defer t.making.Unlock()
+	if made := t.sources[s]; made != nil {
+		return made
+	}
+	if t.sources == nil || len(t.sources) >= maxSources {
+		t.sources = map[*Source]*trace.Source{}
+	}
+	resource := pcommon.NewMap()
+	rankResource(resource, s, s.Instance())
+	made := trace.NewSource(s.Run(), s.Rank, s.Session, s.Mode, resource)
+	t.sources[s] = made
+	return made
 }
 
 // offer takes a final step, and reports whether it will be written.
@@ -178,16 +209,4 @@ func (t *tracer) demand(ctx context.Context, ask sample.Ask) (sample.Got, error)
 		}
 		return t.sampler.End(request, time.Now()), nil
 	}
-}
-
-// traced is a final step as the traces have it.
-func (p *process) traced(d *deviceState, s *step.Step, n numbered) trace.Step {
-	rank := p.stepRank(d, s)
-	if d.source == nil || d.source.Rank != rank {
-		resource := pcommon.NewMap()
-		p.resource(resource, d, rank)
-		d.source = trace.NewSource(p.info["run"], rank, p.session, p.mode, resource)
-	}
-	labels := p.labels(s)
-	return trace.Step{Step: s, Source: d.source, Seq: n.seq, Pairs: n.pairs, BatchBucket: labels.batch, KVBucket: labels.kv}
 }

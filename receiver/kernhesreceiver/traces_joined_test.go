@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/shimscript"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
@@ -17,21 +19,22 @@ func TestTheRestOfAStepIsNotTraced(t *testing.T) {
 		seqs []int64
 	}{"joined": {100, []int64{6}}, "heard from its first frame on": {0, []int64{5, 6}}} {
 		t.Run(name, func(t *testing.T) {
-			s := newScript(t)
 			b := newTracingBench(t, everything, trace.Flat, nil)
-			s.p.set.traces = b.tracer
-			s.pinned = true
-			s.push(1, "step:decode seq=5,tokens=1")
-			s.base(test.base, 20)
-			s.launch(12, 21)
-			s.pop(13)
-			s.ran(21, 20, 30)
-			s.push(40, "step:decode seq=6,tokens=1")
-			s.launch(41, 22)
-			s.pop(42)
-			s.ran(22, 50, 60)
-			s.flushed(1000)
-			s.bye()
+			e := tracedEngine(b.tracer, wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}})
+			s := &shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.frame(f)) }}
+			s.Pinned = true
+			s.Push(1, "step:decode seq=5,tokens=1")
+			s.Base(test.base, 20)
+			s.Launch(12, 21)
+			s.Pop(13)
+			s.Ran(21, 20, 30)
+			s.Push(40, "step:decode seq=6,tokens=1")
+			s.Launch(41, 22)
+			s.Pop(42)
+			s.Ran(22, 50, 60)
+			s.Flushed(1000)
+			s.Bye()
+			e.end(false)
 			b.drain()
 			roots, _ := whole(t, spansOf(t, b.sink.AllTraces()))
 			var seqs []int64

@@ -18,10 +18,13 @@ import (
 	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
@@ -70,20 +73,23 @@ func (b *tracingBench) number(t *testing.T, name string) int64 {
 	return 0
 }
 
+// tracedEngine is a process of the default configuration whose steps a tracer is offered; nil: none is.
+func tracedEngine(t *tracer, hello wire.Hello) engine {
+	return newEngines(zap.NewNop(), createDefaultConfig().(*Config), false, t, &rules.Files{}, identity.NewStarts())(hello)
+}
+
 // playTraced plays frames into a process whose steps the tracer is offered, and writes what is picked after each frame.
-func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) *process {
+func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) engine {
 	tb.Helper()
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
-	var p *process
+	var p engine
 	for {
 		f, err := r.Next()
 		require.NoError(tb, err)
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
 			require.NoError(tb, err)
-			p = newTestProcess(h)
-			p.set.lines = false
-			p.set.traces = b.tracer
+			p = tracedEngine(b.tracer, h)
 			continue
 		}
 		require.NoError(tb, p.frame(f))

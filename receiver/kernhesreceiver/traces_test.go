@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/shimscript"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
@@ -34,10 +36,11 @@ func TestSpansEqualTheRecordings(t *testing.T) {
 		t.Skip("long, and in one goroutine: the race detector has nothing to see")
 	}
 	ids := map[string][]string{} // of traces by recording
-	for _, name := range recordingNames() {
-		worked := workOut(t, name)
-		recording := worked.Recording
-		want, rows := oracleLines(worked.work), worked.work.Devices[0].Steps
+	for _, name := range tracedRecordings(testing.Short()) {
+		recording, err := krec.Read(filepath.Join(recordingsFolder, name+".krec.zst"))
+		require.NoError(t, err)
+		work := oracle.Do(recording, oracle.NCCL)
+		want, rows := oracleLines(work), work.Devices[0].Steps
 		for _, layout := range []trace.Layout{trace.Tree, trace.Flat} {
 			if layout == trace.Flat && name != "tp2.rank0" {
 				continue // one is enough
@@ -119,7 +122,7 @@ var seqOf = regexp.MustCompile(` seq=\d+,`)
 // that was joined late never meet another's.
 func TestRanksThatCountMeet(t *testing.T) {
 	traces := func(name string, late bool) (ids []string) {
-		recording, err := krec.Read(filepath.Join(recordings, name+".krec.zst"))
+		recording, err := krec.Read(filepath.Join(recordingsFolder, name+".krec.zst"))
 		require.NoError(t, err)
 		for _, f := range recording.Frames {
 			if push, ok := f.(*krec.Push); ok && strings.HasPrefix(push.Text, "step:") {
@@ -158,7 +161,7 @@ func TestRanksThatCountMeet(t *testing.T) {
 
 // TestResendMakesNoDoubles plays a recording twice, as to a collector that was started anew.
 func TestResendMakesNoDoubles(t *testing.T) {
-	recording, err := krec.Read(filepath.Join(recordings, "tp2.rank0.krec.zst"))
+	recording, err := krec.Read(filepath.Join(recordingsFolder, "tp2.rank0.krec.zst"))
 	require.NoError(t, err)
 	frames := fakeshim.Frames(recording, fakeshim.Options{})
 	b := newTracingBench(t, everything, trace.Tree, nil)
@@ -177,7 +180,7 @@ func TestResendMakesNoDoubles(t *testing.T) {
 
 // TestExemplarsNameTheTraces looks at the histogram of a recording of which each step has a trace.
 func TestExemplarsNameTheTraces(t *testing.T) {
-	frames, _, _ := graphSteps(t, 10)
+	frames, _, _ := shimscript.GraphSteps(10)
 	b := newTracingBench(t, everything, trace.Flat, nil)
 	p := b.playTraced(t, frames)
 	spans := spansOf(t, b.sink.AllTraces())
@@ -203,7 +206,7 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 	})
 	assert.Equal(t, 1, found)
 
-	frames, _, _ = graphSteps(t, 10)
+	frames, _, _ = shimscript.GraphSteps(10)
 	p = newTracingBench(t, unsampled(), trace.Flat, nil).playTraced(t, frames)
 	for _, series := range p.reports()[0].series {
 		assert.Zero(t, series.exemplar)
@@ -211,7 +214,7 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 }
 
 func TestRefusedTracesAreCounted(t *testing.T) {
-	frames, _, _ := graphSteps(t, 10)
+	frames, _, _ := shimscript.GraphSteps(10)
 	b := newTracingBench(t, everything, trace.Tree, consumertest.NewErr(errors.New("refused")))
 	b.playTraced(t, frames)
 	assert.EqualValues(t, 10, b.number(t, "kernhes_unsampled_steps"))
@@ -219,7 +222,7 @@ func TestRefusedTracesAreCounted(t *testing.T) {
 }
 
 func TestBudgetAndQueueAreCounted(t *testing.T) {
-	frames, _, _ := graphSteps(t, 200)
+	frames, _, _ := shimscript.GraphSteps(200)
 	cfg := everything
 	cfg.Spans = 1000
 	b := newTracingBench(t, cfg, trace.Flat, nil)
@@ -236,17 +239,16 @@ func TestBudgetAndQueueAreCounted(t *testing.T) {
 }
 
 func TestTracerWritesAndEnds(t *testing.T) {
-	frames, kernels, _ := graphSteps(t, 20)
+	frames, kernels, _ := shimscript.GraphSteps(20)
 	b := newTracingBench(t, everything, trace.Flat, nil)
 	b.start(time.Hour)
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
-	var p *process
+	var p engine
 	for f, err := r.Next(); err == nil; f, err = r.Next() {
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
 			require.NoError(t, err)
-			p = newTestProcess(h)
-			p.set.traces = b.tracer
+			p = tracedEngine(b.tracer, h)
 			continue
 		}
 		require.NoError(t, p.frame(f))
@@ -260,7 +262,7 @@ func TestTracerWritesAndEnds(t *testing.T) {
 
 // TestDemandGetsTheNextStep asks while steps come.
 func TestDemandGetsTheNextStep(t *testing.T) {
-	frames, _, _ := graphSteps(t, 5)
+	frames, _, _ := shimscript.GraphSteps(5)
 	cfg := everything
 	cfg.OneIn = 0
 	b := newTracingBench(t, cfg, trace.Flat, nil)
@@ -294,7 +296,7 @@ func unsampled() sample.Config {
 
 // TestNothingSampledCostsNoAllocation offers one step again and again, as the next of its rank.
 func TestNothingSampledCostsNoAllocation(t *testing.T) {
-	frames, _, _ := graphSteps(t, 3)
+	frames, _, _ := shimscript.GraphSteps(3)
 	b := newTracingBench(t, unsampled(), trace.Tree, nil)
 	b.playTraced(t, frames)
 	var last trace.Step
@@ -329,7 +331,7 @@ func (b *tracingBench) kept(t *testing.T) func(func(trace.Step) bool) {
 // BenchmarkGraphStepsTraced takes kernels from frames to device time without traces, with traces of which none is chosen, and
 // with the default of one in 1,000. ns/kernel is CPU time of the whole process.
 func BenchmarkGraphStepsTraced(b *testing.B) {
-	frames, kernels, _ := graphSteps(b, 2000)
+	frames, kernels, _ := shimscript.GraphSteps(2000)
 	joined := bytes.Join(frames, nil)
 	for _, one := range []struct {
 		name string
@@ -343,18 +345,18 @@ func BenchmarkGraphStepsTraced(b *testing.B) {
 				if one.cfg != nil {
 					bench = newTracingBench(b, *one.cfg, trace.Tree, consumertest.NewNop())
 				}
-				at := cpu(b)
+				at := cpuTime(b)
 				r := wire.NewReader(bytes.NewReader(joined))
-				var p *process
+				var p engine
 				for f, err := r.Next(); err == nil; f, err = r.Next() {
 					if f.Kind == wire.KindHello {
 						h, err := wire.ParseHello(f.Body)
 						require.NoError(b, err)
-						p = newTestProcess(h)
-						p.set.lines = false
+						var tracer *tracer
 						if bench != nil {
-							p.set.traces = bench.tracer
+							tracer = bench.tracer
 						}
+						p = tracedEngine(tracer, h)
 						continue
 					}
 					require.NoError(b, p.frame(f))
@@ -363,7 +365,7 @@ func BenchmarkGraphStepsTraced(b *testing.B) {
 				if bench != nil {
 					bench.drain()
 				}
-				taken += cpu(b) - at
+				taken += cpuTime(b) - at
 			}
 			b.ReportMetric(float64(taken.Nanoseconds())/float64(b.N*kernels), "cpu-ns/kernel")
 		})
@@ -401,7 +403,7 @@ func TestTracesTable(t *testing.T) {
 
 // TestSpanAttributesAreDeclared holds the spans to metadata.yaml, and metadata.yaml to the spans.
 func TestSpanAttributesAreDeclared(t *testing.T) {
-	recording, err := krec.Read(filepath.Join(recordings, "tp2.rank0.krec.zst"))
+	recording, err := krec.Read(filepath.Join(recordingsFolder, "tp2.rank0.krec.zst"))
 	require.NoError(t, err)
 	b := newTracingBench(t, everything, trace.Tree, nil)
 	b.playTraced(t, fakeshim.Frames(recording, fakeshim.Options{}))
@@ -429,4 +431,21 @@ func TestSpanAttributesAreDeclared(t *testing.T) {
 	for name, is := range missing {
 		assert.False(t, is, "%s is declared but on no span", name)
 	}
+}
+
+const recordingsFolder = "../../testdata/recordings"
+
+// tracedRecordings are the recordingsFolder, or one of them for the race detector.
+func tracedRecordings(short bool) []string {
+	if short {
+		return []string{"tp2.rank1"}
+	}
+	return []string{"solo.rank0", "tp2.rank0", "tp2.rank1"}
+}
+
+// cpuTime is the CPU time of this process so far, garbage collection included.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -7,24 +7,46 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/shimscript"
 )
+
+// A yielding process is one with what its shim sends.
+type yielding struct {
+	*shimscript.Script
+	e engine
+}
 
 // TestYieldFindsTheStartsOfAName: two processes bring one rank of one name, a third is not settled.
 func TestYieldFindsTheStartsOfAName(t *testing.T) {
-	f := newFleet(t)
-	first := f.process("run", "bar", "rank", "0", "pid", "1")
-	second := f.process("run", "bar", "rank", "0", "pid", "2")
-	first.step(1, "step:decode seq=1", 0)
-	second.step(1, "step:decode seq=1", 0)
-	early := f.process("run", "bar", "rank", "0", "pid", "3")
-	early.launch(1, 1)
-	early.onDevice(0, 1, 2, 3)
-	other := f.process("run", "bar2", "rank", "0", "pid", "4")
-	other.step(1, "step:decode seq=1", 0)
-	silent := f.process("run", "bar", "rank", "0", "pid", "5")
-	later, _ := second.runRanks()
+	starts := identity.NewStarts()
+	begin := newEngines(zap.NewNop(), createDefaultConfig().(*Config), false, nil, &rules.Files{}, starts)
+	next := uint64(0x1000)
+	process := func(pairs ...string) yielding {
+		next++
+		info := map[string]string{"host": "gpu07", "boot_id": "b", "leader.pid": "42", "leader.start": "9"}
+		for i := 0; i < len(pairs); i += 2 {
+			info[pairs[i]] = pairs[i+1]
+		}
+		starts.Arrive(next, info)
+		e := begin(wire.Hello{Session: next, Info: info})
+		return yielding{&shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.frame(f)) }}, e}
+	}
+	first := process("run", "bar", "rank", "0", "pid", "1")
+	second := process("run", "bar", "rank", "0", "pid", "2")
+	first.Step(1, "step:decode seq=1", 0)
+	second.Step(1, "step:decode seq=1", 0)
+	early := process("run", "bar", "rank", "0", "pid", "3")
+	early.Launch(1, 1)
+	early.OnDevice(0, 1, 2, 3)
+	other := process("run", "bar2", "rank", "0", "pid", "4")
+	other.Step(1, "step:decode seq=1", 0)
+	silent := process("run", "bar", "rank", "0", "pid", "5")
+	later := second.e.reports()[0].info["run"]
 	require.NotEqual(t, "bar", later)
 
 	zero, one := int64(0), int64(1)
@@ -41,8 +63,8 @@ func TestYieldFindsTheStartsOfAName(t *testing.T) {
 		{yieldAsk{run: "ba"}, nil},
 	} {
 		var got []string
-		for _, s := range []*script{first, second, early, other, silent} {
-			status := newSessionStatus(time.Now(), &liveSession{connected: true, reports: s.p.reports()})
+		for _, s := range []yielding{first, second, early, other, silent} {
+			status := newSessionStatus(time.Now(), &liveSession{connected: true, reports: s.e.reports()})
 			if c.ask.fits(&status) {
 				got = append(got, status.PID)
 			}
