@@ -23,8 +23,8 @@ func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool
 		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.engine.settled()
-			return s.engine.acknowledgeable() > s.acked
+			s.engine.Settled()
+			return s.engine.Acknowledgeable() > s.acked
 		}
 		if s.unsent() <= maxUnsent {
 			return false

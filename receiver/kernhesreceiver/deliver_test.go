@@ -102,7 +102,7 @@ func (b *bench) received(session uint64) uint64 {
 	require.True(b.t, known)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.engine.received()
+	return s.engine.Received()
 }
 
 // TestBackpressureReachesTheEngine: with more than the bound waiting, nothing more is read.

@@ -43,7 +43,7 @@ type sessionLine struct {
 	Ended           string            `json:"ended"` // bye or gone
 	Kernels         uint64            `json:"kernels"`
 	Copies          map[string]uint64 `json:"copies"`
-	launchCounts                      // launches, captured_launches, unfulfilled_launches
+	LaunchCounts                      // launches, captured_launches, unfulfilled_launches
 	FirstNS         uint64            `json:"first_ns"`
 	LastNS          uint64            `json:"last_ns"`
 	WatermarkNS     uint64            `json:"watermark_ns"`
@@ -58,12 +58,12 @@ type sessionLine struct {
 	StepsComplete   uint64            `json:"steps_complete"`
 	StepsIncomplete map[string]uint64 `json:"steps_incomplete"` // by reason
 	Called          uint64            `json:"called"`
-	kernelStates                      // in_steps, outside, late, invalid, duplicate
+	KernelStates                      // in_steps, outside, late, invalid, duplicate
 	InvalidBy       map[string]uint64 `json:"invalid_by"` // by reason
 	Pending         uint64            `json:"pending"`
 	Missing         uint64            `json:"missing"` // records that launches lacked when they were given up
 	Dropped         map[string]uint64 `json:"dropped"` // by reason
-	NCCL            *ncclLine         `json:"nccl,omitempty"`
+	NCCL            *NCCLReport       `json:"nccl,omitempty"`
 }
 
 // An ackLine is a journal entry: every record up to Frame is in a step line above, or in one of these counts. They count
@@ -72,7 +72,7 @@ type ackLine struct {
 	Kind    string `json:"kind"`
 	Session string `json:"session"`
 	Frame   uint64 `json:"frame"`
-	loose
+	Unattributed
 }
 
 // A remembered session is what a dump, or the past of this process, knows of one.
@@ -183,20 +183,20 @@ func (d *dump) write(lines ...any) error {
 func (d *dump) close() error { return d.file.Close() }
 
 // sessionLines are the lines of a session that has ended.
-func sessionLines(id uint64, reports []rankReport, ended string) []any {
+func sessionLines(id uint64, reports []Report, ended string) []any {
 	lines := make([]any, 0, len(reports)+1)
 	for i := range reports {
 		r := &reports[i]
 		lines = append(lines, sessionLine{
-			Kind: "session", Run: r.info["run"], Session: sessionName(id), Rank: r.rank, Device: r.device,
+			Kind: "session", Run: r.info["run"], Session: SessionName(id), Rank: r.rank, Device: r.device,
 			PID: r.info["pid"], Host: r.info["host"], Mode: r.info["mode"], Ended: ended,
-			Kernels: r.kernels, Copies: r.copies, launchCounts: r.launches,
+			Kernels: r.kernels, Copies: r.copies, LaunchCounts: r.launches,
 			FirstNS: r.firstNS, LastNS: r.lastNS, WatermarkNS: r.watermarkNS,
 			ComputeNS: r.computeNS, CommNS: r.commNS, OverlapNS: r.overlapNS, CopyNS: r.copyNS,
 			IdleNS: r.idleNS, UnknownNS: r.unknownNS,
 			CommKernels: r.comm, StepRanges: r.stepRanges, StepsComplete: r.complete, StepsIncomplete: r.incomplete,
-			Called: r.called, kernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Missing: r.missing, Dropped: r.dropped,
-			NCCL: r.nccl,
+			Called: r.called, KernelStates: r.became, InvalidBy: r.invalid, Pending: r.pending, Missing: r.missing, Dropped: r.dropped,
+			NCCL: r.NCCL,
 		})
 	}
 	return lines

@@ -33,7 +33,7 @@ type endings struct {
 	last    uint64
 }
 
-func (e *endings) of(r *rankReport) *ending {
+func (e *endings) of(r *Report) *ending {
 	run, rank := r.info["run"], r.rank
 	for _, one := range e.all {
 		if one.run == run && one.rank == rank {
@@ -46,14 +46,14 @@ func (e *endings) of(r *rankReport) *ending {
 }
 
 // live takes a session that has not ended, by its first rank.
-func (e *endings) live(r *rankReport) {
+func (e *endings) live(r *Report) {
 	if !r.unplaced {
 		e.of(r).liveAt = e.exports + 1
 	}
 }
 
 // add counts an ended session, by its first rank.
-func (e *endings) add(r *rankReport, gone bool) {
+func (e *endings) add(r *Report, gone bool) {
 	one := e.of(r)
 	e.last++
 	one.order = e.last

@@ -11,7 +11,7 @@ import (
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) engine {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) account {
 	set := Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges,
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
@@ -22,7 +22,7 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, rule
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	engines := NewEngines(set)
-	return func(h wire.Hello) engine { return engines.Begin(h) }
+	return func(h wire.Hello) account { return engines.Begin(h) }
 }
 
 // logNotice logs what an engine's account has to say.

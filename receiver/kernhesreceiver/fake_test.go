@@ -37,20 +37,20 @@ type fakeEngine struct {
 	got   uint64
 	held  uint64
 	pack  uint64
-	lines []stepLine
+	lines []StepTotals
 	taken int // lines and chunks not yet settled
 
 	chunks []OutboundChunk
 	last   []OutboundChunk // made when it ends
 	became []bool          // of chunks, in order: taken by the pipeline, or refused
-	count  loose
+	count  Unattributed
 	asked  int // how often the counts were asked for
 	steps  uint64
 	lost   uint64
 	over   bool
 }
 
-func (e *fakeEngine) frame(f wire.Frame) error {
+func (e *fakeEngine) Frame(f wire.Frame) error {
 	if f.Pinned() || f.Number <= e.got && f.Number != 0 {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (e *fakeEngine) frame(f wire.Frame) error {
 	case f.Kind == wire.KindBye:
 	case word == "step":
 		e.steps++
-		e.lines = append(e.lines, stepLine{Kind: "step", Session: sessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
+		e.lines = append(e.lines, StepTotals{Kind: "step", Session: SessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
 	case word == "outside":
 		e.count.Outside++
 	case word == "lose":
@@ -87,9 +87,9 @@ func fakeChunk(bytes int) OutboundChunk {
 	return OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &Source{}}
 }
 
-func (e *fakeEngine) received() uint64 { return e.got }
+func (e *fakeEngine) Received() uint64 { return e.got }
 
-func (e *fakeEngine) acknowledgeable() uint64 {
+func (e *fakeEngine) Acknowledgeable() uint64 {
 	switch {
 	case e.taken > 0:
 		return 0
@@ -101,37 +101,37 @@ func (e *fakeEngine) acknowledgeable() uint64 {
 	return e.got
 }
 
-func (e *fakeEngine) holds() (uint64, string) { return e.acknowledgeable(), "a word" }
+func (e *fakeEngine) Holds() (uint64, string) { return e.Acknowledgeable(), "a word" }
 
-func (e *fakeEngine) takeLines() []stepLine {
+func (e *fakeEngine) TakeSteps() []StepTotals {
 	lines := e.lines
 	e.lines = nil
 	e.taken += len(lines)
 	return lines
 }
 
-func (e *fakeEngine) takeChunks() []OutboundChunk {
+func (e *fakeEngine) TakeChunks() []OutboundChunk {
 	chunks := e.chunks
 	e.chunks = nil
 	e.taken += len(chunks)
 	return chunks
 }
 
-func (e *fakeEngine) delivered(_ OutboundChunk, taken bool) { e.became = append(e.became, taken) }
+func (e *fakeEngine) Delivered(_ OutboundChunk, taken bool) { e.became = append(e.became, taken) }
 
-func (e *fakeEngine) cut()         { e.pack = 0 }
-func (e *fakeEngine) settled()     { e.taken = 0 }
-func (e *fakeEngine) loose() loose { e.asked++; return e.count }
-func (e *fakeEngine) ended() bool  { return e.over }
+func (e *fakeEngine) Cut()                       { e.pack = 0 }
+func (e *fakeEngine) Settled()                   { e.taken = 0 }
+func (e *fakeEngine) Unattributed() Unattributed { e.asked++; return e.count }
+func (e *fakeEngine) Ended() bool                { return e.over }
 
-func (e *fakeEngine) end(bool) {
+func (e *fakeEngine) End(bool) {
 	e.over, e.held, e.pack = true, 0, 0
 	e.chunks, e.last = append(e.chunks, e.last...), nil
 }
 
-func (e *fakeEngine) reports() []rankReport {
-	return []rankReport{{info: e.hello.Info, kernels: e.steps + e.count.Outside,
-		became: kernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps,
+func (e *fakeEngine) Reports() []Report {
+	return []Report{{info: e.hello.Info, kernels: e.steps + e.count.Outside,
+		became: KernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps,
 		whole: true, sinceNS: uint64(e.since.UnixNano()), dropped: map[string]uint64{"other": e.lost}}}
 }
 
@@ -148,11 +148,11 @@ type bench struct {
 // newBench starts a receiver that exports only at the end of sessions unless change says otherwise.
 func newBench(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
-	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) engine { return &fakeEngine{hello: h, since: time.Now()} }, change)
+	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) account { return &fakeEngine{hello: h, since: time.Now()} }, change)
 }
 
 // newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.
-func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) engine, change func(*Config), before ...func(*kernhesReceiver)) *bench {
+func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) account, change func(*Config), before ...func(*kernhesReceiver)) *bench {
 	t.Helper()
 	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
 	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")

@@ -44,42 +44,42 @@ func FuzzProcess(f *testing.F) {
 		packed := uint64(0)
 		take := func() {
 			booksHold(t, p, books.OfShimKernels, books.OfShimCopies)
-			for _, one := range p.takeChunks() {
+			for _, one := range p.TakeChunks() {
 				c, err := chunk.Unpack(one.Body)
 				require.NoError(t, err)
 				packed += uint64(c.Rows())
 			}
-			p.settled()
-			p.loose()
+			p.Settled()
+			p.Unattributed()
 		}
 		feed(t, p, b, take)
-		p.end(true)
+		p.End(true)
 		take()
 		kept := uint64(0)
-		for _, r := range p.reports() {
+		for _, r := range p.Reports() {
 			require.Zero(t, r.pending)
 			kept += r.became.InSteps + r.became.Outside
 		}
 		require.GreaterOrEqual(t, packed, kept, "kernels are in no chunk") // late ones are in chunks too
-		require.Equal(t, p.got, p.acknowledgeable(), "an ended engine holds nothing back")
+		require.Equal(t, p.lastFrame, p.Acknowledgeable(), "an ended engine holds nothing back")
 	})
 }
 
 // feed gives frames to a process until they end or one is bad; each is called after every frame.
-func feed(t *testing.T, p *process, b []byte, each func()) {
+func feed(t *testing.T, p *Process, b []byte, each func()) {
 	r := wire.NewReader(bytes.NewReader(b))
 	for acknowledged := uint64(0); ; {
 		frame, err := r.Next()
 		if err == nil {
-			err = p.frame(frame)
+			err = p.Frame(frame)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, wire.ErrBadFrame) {
 			return
 		}
 		require.NoError(t, err, "an error of no known kind")
 		each()
-		require.GreaterOrEqual(t, p.acknowledgeable(), acknowledged)
-		acknowledged = p.acknowledgeable()
+		require.GreaterOrEqual(t, p.Acknowledgeable(), acknowledged)
+		acknowledged = p.Acknowledgeable()
 		require.LessOrEqual(t, p.bytes(), p.set.maxBytes*5/4+32*len(frame.Body))
 		require.LessOrEqual(t, len(p.devices), maxDevices)
 	}

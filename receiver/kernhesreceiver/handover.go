@@ -66,7 +66,7 @@ func (r *kernhesReceiver) handOver(now time.Time) {
 	h.bye, h.gone = r.table.ended()
 	for _, s := range r.table.all() {
 		s.mu.Lock()
-		h.sessions[s.id] = &losses{left: now, frame: s.engine.received(), was: onlyLosses(s.reports())}
+		h.sessions[s.id] = &losses{left: now, frame: s.engine.Received(), was: onlyLosses(s.reports())}
 		s.mu.Unlock()
 	}
 	leave(h)
@@ -91,17 +91,17 @@ func (r *kernhesReceiver) claim(session uint64) *losses {
 // that receiver had, is counted in it already.
 type losses struct {
 	left  time.Time
-	frame uint64       // the last one that was received
-	was   []rankReport // what was counted then
-	again []rankReport // of it, what this receiver has counted anew
-	past  bool         // all of that has come
+	frame uint64   // the last one that was received
+	was   []Report // what was counted then
+	again []Report // of it, what this receiver has counted anew
+	past  bool     // all of that has come
 }
 
 // onlyLosses are reports without what is not needed here.
-func onlyLosses(reports []rankReport) (only []rankReport) {
+func onlyLosses(reports []Report) (only []Report) {
 	for i := range reports {
 		r := &reports[i]
-		only = append(only, rankReport{
+		only = append(only, Report{
 			whole: r.whole, device: r.device, sinceNS: r.sinceNS, lossSinceNS: r.lossSinceNS,
 			dropped: r.dropped, incomplete: r.incomplete, limited: r.limited, missing: r.missing,
 		})
@@ -110,14 +110,14 @@ func onlyLosses(reports []rankReport) (only []rankReport) {
 }
 
 // next tells which frame the engine takes next; 0: that is not known, or it has no number.
-func (l *losses) next(number uint64, e engine) {
-	if l != nil && !l.past && (e.received() >= l.frame || number > l.frame) {
-		l.past, l.again = true, onlyLosses(e.reports())
+func (l *losses) next(number uint64, e account) {
+	if l != nil && !l.past && (e.Received() >= l.frame || number > l.frame) {
+		l.past, l.again = true, onlyLosses(e.Reports())
 	}
 }
 
 // add adds what was lost before to reports of now.
-func (l *losses) add(reports []rankReport) {
+func (l *losses) add(reports []Report) {
 	if l == nil {
 		return
 	}
@@ -127,13 +127,13 @@ func (l *losses) add(reports []rankReport) {
 	}
 	for i := range reports {
 		r := &reports[i]
-		same := func(o *rankReport) bool { return r.whole == o.whole && (r.whole || r.device == o.device) }
-		before, counted := find(l.was, func(o *rankReport) bool { return o.device == r.device }), find(again, same)
+		same := func(o *Report) bool { return r.whole == o.whole && (r.whole || r.device == o.device) }
+		before, counted := find(l.was, func(o *Report) bool { return o.device == r.device }), find(again, same)
 		r.lossSinceNS = l.was[0].lossSince()
 		r.dropped = goOn(before.dropped, counted.dropped, r.dropped)
 		r.incomplete = goOn(before.incomplete, counted.incomplete, r.incomplete)
 		if r.whole {
-			whole := find(l.was, func(o *rankReport) bool { return o.whole })
+			whole := find(l.was, func(o *Report) bool { return o.whole })
 			r.limited = goOn(whole.limited, counted.limited, r.limited)
 			r.missing += whole.missing - counted.missing
 		}
@@ -155,11 +155,11 @@ func goOn(before, again, now map[string]uint64) map[string]uint64 {
 }
 
 // find is the first report that is wanted, or an empty one.
-func find(reports []rankReport, wanted func(*rankReport) bool) *rankReport {
+func find(reports []Report, wanted func(*Report) bool) *Report {
 	for i := range reports {
 		if wanted(&reports[i]) {
 			return &reports[i]
 		}
 	}
-	return &rankReport{}
+	return &Report{}
 }

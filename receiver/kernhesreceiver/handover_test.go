@@ -84,7 +84,7 @@ func (b *bench) has(session, frame uint64) {
 	require.Eventually(b.t, func() bool {
 		for _, s := range b.r.table.all() {
 			s.mu.Lock()
-			got := s.engine.received()
+			got := s.engine.Received()
 			s.mu.Unlock()
 			if s.id == session {
 				return got >= frame
@@ -96,13 +96,13 @@ func (b *bench) has(session, frame uint64) {
 
 // What is of the process as a whole, and of each device, goes on there, also when another device is seen first.
 func TestLossesGoOnByDevice(t *testing.T) {
-	l := &losses{frame: 10, was: []rankReport{
+	l := &losses{frame: 10, was: []Report{
 		{device: 1, sinceNS: 5, dropped: map[string]uint64{"late": 3}, incomplete: map[string]uint64{"range_open": 1}},
 		{device: 2, sinceNS: 5, whole: true, dropped: map[string]uint64{"late": 1, "other": 7}, limited: map[string]uint64{"devices": 2}, missing: 40},
 	}}
-	e := &countingEngine{got: 9, now: []rankReport{{whole: true, device: 0, sinceNS: 9, dropped: map[string]uint64{"other": 2}, missing: 4}}}
+	e := &countingEngine{got: 9, now: []Report{{whole: true, device: 0, sinceNS: 9, dropped: map[string]uint64{"other": 2}, missing: 4}}}
 	l.next(12, e) // 10 and 11 are missing: all that comes again has come
-	e.now = []rankReport{
+	e.now = []Report{
 		{device: 1, sinceNS: 9, whole: true, dropped: map[string]uint64{"other": 5, "late": 1}, limited: map[string]uint64{"devices": 1}, missing: 5},
 		{device: 2, sinceNS: 9, dropped: map[string]uint64{"late": 2}},
 		{device: 3, sinceNS: 9, incomplete: map[string]uint64{"range_open": 6}},
@@ -122,13 +122,13 @@ func TestLossesGoOnByDevice(t *testing.T) {
 
 // A countingEngine has what it is told.
 type countingEngine struct {
-	engine
+	account
 	got uint64
-	now []rankReport
+	now []Report
 }
 
-func (e *countingEngine) received() uint64      { return e.got }
-func (e *countingEngine) reports() []rankReport { return e.now }
+func (e *countingEngine) received() uint64  { return e.got }
+func (e *countingEngine) reports() []Report { return e.now }
 
 // What is left for endpoints to which no receiver returns is bounded, and of sessions that do not return forgotten.
 func TestHandoversAreBounded(t *testing.T) {

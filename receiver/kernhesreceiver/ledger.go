@@ -13,15 +13,15 @@ type ledger struct {
 // An entry is what rests on one frame.
 type entry struct {
 	frame uint64
-	loose loose
+	loose Unattributed
 }
 
 // entryBytes is about what an entry takes.
 const entryBytes = 96
 
 // note enters what was settled.
-func (l *ledger) note(frame uint64, settled loose) {
-	if settled == (loose{}) {
+func (l *ledger) note(frame uint64, settled Unattributed) {
+	if settled == (Unattributed{}) {
 		return
 	}
 	if l.latest == nil || l.latest.frame != frame {
@@ -40,7 +40,7 @@ func (l *ledger) note(frame uint64, settled loose) {
 }
 
 // take adds what rests on frames up to one to sum, and forgets it.
-func (l *ledger) take(upTo uint64, sum *loose) {
+func (l *ledger) take(upTo uint64, sum *Unattributed) {
 	for l.frames.Len() > 0 && l.frames.frames[0] <= upTo {
 		frame := heap.Pop(&l.frames).(uint64)
 		sum.add(l.entries[frame].loose)

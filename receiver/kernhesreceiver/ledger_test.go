@@ -12,24 +12,24 @@ func TestTheLedgerTakesFramesInAnyOrder(t *testing.T) {
 	const n = 1 << 18
 	var l ledger
 	for frame := uint64(n); frame > 0; frame-- {
-		l.note(frame, loose{Outside: 1})
-		l.note(frame, loose{Late: 2})
+		l.note(frame, Unattributed{Outside: 1})
+		l.note(frame, Unattributed{Late: 2})
 	}
-	l.note(7, loose{Outside: 10})
-	l.note(8, loose{}) // nothing
+	l.note(7, Unattributed{Outside: 10})
+	l.note(8, Unattributed{}) // nothing
 	require.Len(t, l.entries, n)
-	var sum loose
+	var sum Unattributed
 	l.take(6, &sum)
-	require.Equal(t, loose{Outside: 6, Late: 12}, sum)
+	require.Equal(t, Unattributed{Outside: 6, Late: 12}, sum)
 	l.take(6, &sum)
-	require.Equal(t, loose{Outside: 6, Late: 12}, sum)
+	require.Equal(t, Unattributed{Outside: 6, Late: 12}, sum)
 	l.take(7, &sum)
-	require.Equal(t, loose{Outside: 17, Late: 14}, sum)
-	l.note(3, loose{Copies: 1}) // of a frame that was acknowledged: it is the first to be counted
+	require.Equal(t, Unattributed{Outside: 17, Late: 14}, sum)
+	l.note(3, Unattributed{Copies: 1}) // of a frame that was acknowledged: it is the first to be counted
 	l.take(3, &sum)
-	require.Equal(t, loose{Outside: 17, Late: 14, Copies: 1}, sum)
+	require.Equal(t, Unattributed{Outside: 17, Late: 14, Copies: 1}, sum)
 	l.take(n, &sum)
-	require.Equal(t, loose{Outside: n + 10, Late: 2 * n, Copies: 1}, sum)
+	require.Equal(t, Unattributed{Outside: n + 10, Late: 2 * n, Copies: 1}, sum)
 	require.Zero(t, l.bytes())
 
 }

@@ -87,8 +87,8 @@ func TestEveryLimitIsInTheTable(t *testing.T) {
 			require.Contains(t, table, "`"+key+"`")
 		}
 	}
-	require.ElementsMatch(t, limitNames[:], readDeclared(t).Attributes["limit"].Enum)
-	for _, name := range limitNames {
+	require.ElementsMatch(t, LimitNames[:], readDeclared(t).Attributes["limit"].Enum)
+	for _, name := range LimitNames {
 		require.Contains(t, table, "{limit="+name+"}")
 	}
 }

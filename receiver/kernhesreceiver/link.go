@@ -105,7 +105,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	if err := l.listen(); err != nil {
 		return err
 	}
-	l.log = l.log.With(zap.String("session", sessionName(hello.Session)), zap.String("run", hello.Info["run"]),
+	l.log = l.log.With(zap.String("session", SessionName(hello.Session)), zap.String("run", hello.Info["run"]),
 		zap.String("rank", hello.Info["rank"]), zap.String("pid", hello.Info["pid"]))
 	if frame, ok := l.r.table.saidBye(hello.Session); ok {
 		// It ended, but the acknowledgement was lost on the way: say it again, and let the engine close.
@@ -123,7 +123,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	}
 	s := l.session
 	s.mu.Lock()
-	welcome := wire.Welcome{Acknowledged: s.acked, Received: max(s.acked, s.engine.received())}
+	welcome := wire.Welcome{Acknowledged: s.acked, Received: max(s.acked, s.engine.Received())}
 	s.mu.Unlock()
 	l.log.Info("engine connected", zap.String("mode", hello.Info["mode"]), zap.String("mode_reason", hello.Info["mode_reason"]),
 		zap.String("cupti_version", hello.Info["cupti_version"]), zap.Strings("cupti_known_faults", faultTexts(hello.Info, hello.Info["mode"])),
@@ -133,7 +133,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 
 // contain says in which container an engine runs, if it is known.
 func (l *link) contain(info map[string]string) {
-	dropContainer(info)
+	DropContainer(info)
 	socket, ok := l.socket.(*net.UnixConn)
 	if !ok {
 		return
@@ -147,7 +147,7 @@ func (l *link) contain(info map[string]string) {
 		l.log.Debug("the engine's container is not known", zap.Error(err))
 		return
 	}
-	info[keyContainer], info[keyPod] = c.ID, c.Pod
+	info[KeyContainer], info[KeyPod] = c.ID, c.Pod
 }
 
 // refuse counts, logs and tells the peer why a connection is closed; with code 0 it only closes.
@@ -223,7 +223,7 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 func (l *link) collect() {
 	if now := time.Now(); now.Sub(l.cut) >= cutInterval {
 		l.cut = now
-		l.session.engine.cut()
+		l.session.engine.Cut()
 	}
 	l.session.collect()
 }

@@ -22,7 +22,7 @@ const (
 const silentAfter = 4 * time.Second
 
 // notice has the reports of a live session say since when nothing came, and whether the engine is heard.
-func notice(reports []rankReport, silent time.Duration) {
+func notice(reports []Report, silent time.Duration) {
 	for i := range reports {
 		r := &reports[i]
 		r.silent = silent

@@ -57,21 +57,21 @@ func newShownStory(t *testing.T) *shownStory {
 }
 
 // export exports live ranks, each in a session of its own, after some seconds.
-func (s *shownStory) export(after time.Duration, live ...*rankReport) {
+func (s *shownStory) export(after time.Duration, live ...*Report) {
 	s.now = s.now.Add(after)
 	to := pmetric.NewMetrics()
 	for i, r := range live {
-		s.r.append(to, uint64(i+1), []rankReport{*r}, s.now)
+		s.r.append(to, uint64(i+1), []Report{*r}, s.now)
 		s.r.endings.live(r)
 	}
 	s.r.shown.ended(to, s.now)
 	s.store.take(to)
 }
 
-func (s *shownStory) end(r *rankReport, gone bool) {
+func (s *shownStory) end(r *Report, gone bool) {
 	to := pmetric.NewMetrics()
 	r.down = whyEnded(gone)
-	s.r.append(to, 1, []rankReport{*r}, s.now)
+	s.r.append(to, 1, []Report{*r}, s.now)
 	s.r.shown.end(1, s.now)
 	s.store.take(to)
 }
@@ -89,7 +89,7 @@ func TestGaugesOfAnEngineThatIsNotHeard(t *testing.T) {
 		r := full() // its last step ended 2.5 s before its last heartbeat
 		s.export(0, r)
 		s.check([]float64{1}, []float64{1}, 2.5)
-		notice([]rankReport{*r}, time.Second)
+		notice([]Report{*r}, time.Second)
 		r.silent, r.down = 20*time.Second, isSilent
 		s.export(10*time.Second, r)
 		s.check([]float64{0}, []float64{0}, 22.5)
@@ -118,7 +118,7 @@ func TestNotice(t *testing.T) {
 	}{
 		{0, false, ""}, {silentAfter - 1, false, ""}, {silentAfter, false, isSilent}, {0, true, isHung}, {time.Hour, true, isSilent},
 	} {
-		r := []rankReport{{hung: c.hung}}
+		r := []Report{{hung: c.hung}}
 		notice(r, c.silent)
 		assert.Equal(t, c.want, r[0].down)
 	}
@@ -144,7 +144,7 @@ func TestEndedRanksAreBounded(t *testing.T) {
 		r.info["run"] = fmt.Sprint("run", i)
 		to := pmetric.NewMetrics()
 		r.down = isGone
-		s.r.append(to, uint64(i), []rankReport{*r}, s.now)
+		s.r.append(to, uint64(i), []Report{*r}, s.now)
 		s.r.shown.end(uint64(i), s.now)
 		s.store.take(to)
 	}
@@ -155,8 +155,8 @@ func TestEndedRanksAreBounded(t *testing.T) {
 
 func TestEndings(t *testing.T) {
 	var e endings
-	rank := func(i int) *rankReport {
-		return &rankReport{info: map[string]string{"run": fmt.Sprintf("run%03d", i)}, rank: 2}
+	rank := func(i int) *Report {
+		return &Report{info: map[string]string{"run": fmt.Sprintf("run%03d", i)}, rank: 2}
 	}
 	e.live(rank(0))
 	require.Equal(t, []ending{{run: "run000", rank: 2, liveAt: 1}}, e.take().counts, "0 from the start")

@@ -106,7 +106,7 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
 // its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
 // quiet says that its run does not communicate, as far as is known.
-func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version string, now time.Time) {
+func appendRank(to pmetric.Metrics, r *Report, quiet bool, instance, version string, now time.Time) {
 	if r.unplaced {
 		return
 	}
@@ -134,7 +134,7 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.count(metadata.KernKernelsTotal, r.became.Late, "late")
 	s.count(metadata.KernKernelsTotal, r.became.Invalid, "invalid")
 	s.count(metadata.KernKernelsTotal, r.became.Duplicate, "duplicate")
-	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, invalidReasons[:]...)
+	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, InvalidReasons[:]...)
 	s.count(metadata.KernKernelsPending, r.pending)
 	s.count(metadata.KernKernelsCommTotal, r.comm)
 	s.count(metadata.KernKernelsLabelledTotal, r.called)
@@ -165,8 +165,8 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 	s.flag(metadata.KernTraceDropCountReadable, r.readable)
 	s.flag(metadata.KernTraceOn, r.tracing && r.down == "")
 	s.up(r.down)
-	s.seconds(metadata.KernTraceCostSecondsTotal, shimCost(r.stats), "shim")
-	s.seconds(metadata.KernTraceCostSecondsTotal, r.cuptiNS, "cupti")
+	s.seconds(metadata.KernTraceCostSecondsTotal, ShimCost(r.stats), "shim")
+	s.seconds(metadata.KernTraceCostSecondsTotal, r.CUPTINS, "cupti")
 	for i := range r.series {
 		s.steps(&r.series[i])
 	}
@@ -174,13 +174,13 @@ func appendRank(to pmetric.Metrics, r *rankReport, quiet bool, instance, version
 }
 
 // losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.
-func (s *metricSet) losses(r *rankReport) {
+func (s *metricSet) losses(r *Report) {
 	since := s.since
 	s.since = pcommon.Timestamp(r.lossSince())
 	s.count(metadata.KernKernelsMissingTotal, r.missing)
 	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
 	if r.limited != nil {
-		s.byText(metadata.KernLimitedTotal, r.limited, limitNames[:]...)
+		s.byText(metadata.KernLimitedTotal, r.limited, LimitNames[:]...)
 	}
 	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
 	s.since = since
@@ -188,7 +188,7 @@ func (s *metricSet) losses(r *rankReport) {
 
 // age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended
 // has no ages.
-func (s *metricSet) age(m *metadata.Metric, moment uint64, r *rankReport) {
+func (s *metricSet) age(m *metadata.Metric, moment uint64, r *Report) {
 	if r.down != isGone && r.down != isEnded {
 		s.number(m, nil).SetDoubleValue(float64(int64(r.nowOf()-moment)) / 1e9)
 	}
@@ -247,7 +247,7 @@ func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ..
 }
 
 // steps appends the metrics of one label set.
-func (s *metricSet) steps(r *seriesReport) {
+func (s *metricSet) steps(r *SeriesReport) {
 	s.count(metadata.KernStepsTotal, r.steps, r.program, r.batch, r.kv)
 	s.seconds(metadata.KernStepComputeSecondsTotal, r.computeNS, r.program, r.batch, r.kv)
 	s.seconds(metadata.KernStepCommSecondsTotal, r.commNS, r.program, r.batch, r.kv)
@@ -260,8 +260,8 @@ func (s *metricSet) steps(r *seriesReport) {
 	point.SetSum(seconds(r.wallNS))
 	point.BucketCounts().FromRaw(r.wall[:])
 	bounds := point.ExplicitBounds()
-	bounds.EnsureCapacity(len(wallBounds))
-	for _, ns := range wallBounds {
+	bounds.EnsureCapacity(len(WallBounds))
+	for _, ns := range WallBounds {
 		bounds.Append(seconds(ns))
 	}
 	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.program, r.batch, r.kv})

@@ -83,24 +83,24 @@ func numbers(m pmetric.Metric) (p []pmetric.NumberDataPoint) {
 }
 
 // full is a report in which everything is set.
-func full() *rankReport {
-	r := &rankReport{
+func full() *Report {
+	r := &Report{
 		mode: "hes", tracing: true, info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
 			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130400",
 			"driver_version": "13000", "container.id": "c0ffee", "k8s.pod.uid": "2d4d9ed5"},
 		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
-		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, cuptiNS: 17,
-		kernels: 117, became: kernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
+		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, CUPTINS: 17,
+		kernels: 117, became: KernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
 		invalid: map[string]uint64{"zero_timestamp": 3},
 		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "HtoD": 23},
-		launches: launchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, stepRanges: 12, complete: 10,
+		launches: LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, stepRanges: 12, complete: 10,
 		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
 		coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
 			InStep: coverage.Time{NS: 103, Kernels: 100}, Labelled: coverage.Time{NS: 101, Kernels: 90},
 		}},
-		ranges: &rangesReport{counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, open: 46},
-		series: []seriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
+		ranges: &RangesReport{counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, open: 46},
+		series: []SeriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
 		stats:  map[uint32]uint64{},
 	}
 	r.series[0].addWall(3e6)

@@ -23,7 +23,7 @@ import (
 
 // A process is the account of one engine process: it hands each frame through the rooms. It is an
 // engine, and not safe for concurrent use.
-type process struct {
+type Process struct {
 	set     *common
 	session uint64
 	info    map[string]string
@@ -41,21 +41,21 @@ type process struct {
 	main      *deviceState   // the first that was seen: has what is of the process as a whole
 	graphMode graphMode
 
-	got       uint64 // highest numbered frame taken
-	base      wire.Base
-	begun     bool   // a numbered frame, or the base of the snapshot, was taken
-	unsure    bool   // frames or events are missing: steps cannot be counted like on other ranks
-	now       uint64 // engine's clock, unix ns
-	active    uint64 // when the engine last did something, or a record came: engine's clock, unix ns
-	stuck     bool   // a launch was given up since then
-	monotonic uint64
-	watermark uint64
-	loss      bool   // a loss was told of since the last flush
-	lossUntil uint64 // unix ns: it lies before this
-	readable  bool
-	untraced  bool   // tracing is off
-	mode      string // in which kernels were traced last: what they are labelled with; off: none was yet
-	over      bool
+	lastFrame    uint64 // highest numbered frame taken
+	snapshot     wire.Base
+	begun        bool   // a numbered frame, or the base of the snapshot, was taken
+	unsure       bool   // frames or events are missing: steps cannot be counted like on other ranks
+	now          uint64 // engine's clock, unix ns
+	active       uint64 // when the engine last did something, or a record came: engine's clock, unix ns
+	stuck        bool   // a launch was given up since then
+	monotonic    uint64
+	watermark    uint64
+	loss         bool   // a loss was told of since the last flush
+	lossUntil    uint64 // unix ns: it lies before this
+	readable     bool
+	untraced     bool   // tracing is off
+	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
+	accountEnded bool
 
 	manifest           *manifest.Manifest // nil: there is none
 	overrides          map[override]span.Class
@@ -63,21 +63,21 @@ type process struct {
 	ruleset            *rules.Ruleset // that classes kernels
 	mismatches         uint64         // kernels and launches that the manifest does not explain, once for each new shape
 
-	overflowed uint64  // steps that counted in no series of their own
-	relieved   uint64  // times that what was open was given up
-	beyond     records // that came, of devices beyond maxDevices
-	unchecked  int     // bytes of frames since it was last worked out what is open
-	warned     [len(limitNames)]bool
+	overflowed  uint64  // steps that counted in no series of their own
+	shed        uint64  // times that what was open was given up
+	overDevices records // that came, of devices beyond maxDevices
+	unchecked   int     // bytes of frames since it was last worked out what is open
+	warned      [len(LimitNames)]bool
 
-	dropped map[string]uint64 // by reason: what no device has
-	missing uint64            // records that launches lacked when they were given up
-	shim    shimBooks
-	stats   map[uint32]uint64
-	lines   []stepLine
-	packing packing
-	early   []early // records that wait for the clock of a flush
-	ledger  ledger
-	counted loose // at the last acknowledgeable frame
+	dropped            map[string]uint64 // by reason: what no device has
+	missing            uint64            // records that launches lacked when they were given up
+	shim               shimBooks
+	stats              map[uint32]uint64
+	totals             []StepTotals
+	packing            packing
+	early              []early // records that wait for the clock of a flush
+	ledger             ledger
+	acknowledgedCounts Unattributed // at the last acknowledgeable frame
 }
 
 // Settings are what all engine processes of a receiver share. Those that have the name of a setting of the receiver are it.
@@ -115,7 +115,7 @@ type common struct {
 	maxSeries   int
 	maxBytes    int
 	maxDevices  int
-	lines       bool
+	totals      bool
 	archive     bool
 	shapes      *step.Table
 	rules       *rules.Files
@@ -132,15 +132,15 @@ func NewEngines(set Settings) *Engines {
 		notice: set.Notice, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
 		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
 		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: maxDevices,
-		lines: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
+		totals: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
 	}}
 }
 
 // Begin begins the account of a process that said HELLO.
-func (e *Engines) Begin(hello wire.Hello) *process { return newProcess(e.common, hello, time.Now()) }
+func (e *Engines) Begin(hello wire.Hello) *Process { return newProcess(e.common, hello, time.Now()) }
 
-func newProcess(set *common, hello wire.Hello, now time.Time) *process {
-	p := &process{
+func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
+	p := &Process{
 		set: set, session: hello.Session, info: map[string]string{}, since: uint64(now.UnixNano()),
 		who:       who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
 		ranges:    ranges.New(set.patterns, set.calls, set.maxRanges),
@@ -162,7 +162,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *process {
 }
 
 // tracing takes note of whether kernels are traced, as the engine says. While they are not, idle is unknown, and steps lack launches.
-func (p *process) tracing() {
+func (p *Process) tracing() {
 	off := p.info["mode"] == "off"
 	if mode := p.info["mode"]; mode != p.mode && (!off || p.mode == "") {
 		for _, d := range p.devices {
@@ -189,31 +189,31 @@ type deviceState struct {
 	closed  []*step.Step // not final yet, in order of their first start
 	packed  packed
 
-	kernels   uint64
-	taken     taken
-	inSteps   uint64
-	sum       loose             // of this device alone
-	again     uint64            // those of sum.Duplicate that an earlier collector had settled
-	invalid   map[string]uint64 // kernels, by reason
-	comm      uint64
-	called    uint64
-	last      uint64 // latest end of a kernel, unix ns
-	copies    map[string]uint64
-	badCopies map[string]uint64 // of them, those whose timestamps cannot be believed, by reason
-	complete  uint64
-	failed    map[string]uint64 // incomplete steps by reason
-	lastStep  uint64            // end of the last step that became final, unix ns
-	series    map[seriesKey]*seriesReport
-	coverage  coverage.Account
+	kernels         uint64
+	taken           taken
+	inSteps         uint64
+	unattributed    Unattributed      // of this device alone
+	settledBefore   uint64            // those of sum.Duplicate that an earlier collector had settled
+	invalid         map[string]uint64 // kernels, by reason
+	commKernels     uint64
+	kernelsWithCall uint64
+	lastKernelEnd   uint64 // latest end of a kernel, unix ns
+	copies          map[string]uint64
+	badCopies       map[string]uint64 // of them, those whose timestamps cannot be believed, by reason
+	complete        uint64
+	failed          map[string]uint64 // incomplete steps by reason
+	lastStep        uint64            // end of the last step that became final, unix ns
+	series          map[seriesKey]*SeriesReport
+	coverage        coverage.Account
 }
 
 // device returns the state of a device, making it if need be.
-func (p *process) device(id uint16) *deviceState {
+func (p *Process) device(id uint16) *deviceState {
 	i, ok := p.findDevice(id)
 	if !ok {
 		p.devices = slices.Insert(p.devices, i, &deviceState{
-			id: id, rank: noRank, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
-			copies: map[string]uint64{}, badCopies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*seriesReport{},
+			id: id, rank: NoRank, outside: &cupti.Columns{}, copying: &cupti.Columns{}, invalid: map[string]uint64{},
+			copies: map[string]uint64{}, badCopies: map[string]uint64{}, failed: map[string]uint64{}, series: map[seriesKey]*SeriesReport{},
 		})
 		if p.main == nil {
 			p.main = p.devices[i]
@@ -226,18 +226,18 @@ func (p *process) device(id uint16) *deviceState {
 }
 
 // findDevice returns where a device is among those that were seen, or would be.
-func (p *process) findDevice(id uint16) (int, bool) {
+func (p *Process) findDevice(id uint16) (int, bool) {
 	return slices.BinarySearchFunc(p.devices, id, func(d *deviceState, id uint16) int { return cmp.Compare(d.id, id) })
 }
 
 // received is the highest numbered frame taken.
-func (p *process) received() uint64 { return p.got }
+func (p *Process) Received() uint64 { return p.lastFrame }
 
 // ended reports whether the account is closed.
-func (p *process) ended() bool { return p.over }
+func (p *Process) Ended() bool { return p.accountEnded }
 
 // frame takes one frame.
-func (p *process) frame(f wire.Frame) error {
+func (p *Process) Frame(f wire.Frame) error {
 	switch {
 	case f.Kind == wire.KindBase:
 		return p.begin(f.Body)
@@ -248,9 +248,9 @@ func (p *process) frame(f wire.Frame) error {
 		if p.begun {
 			return nil // the state that it gives is known
 		}
-	case f.Number != 0 && f.Number <= p.got:
+	case f.Number != 0 && f.Number <= p.lastFrame:
 		return nil
-	case f.Number > p.got+1:
+	case f.Number > p.lastFrame+1:
 		p.gap()
 	}
 	if err := p.take(f); err != nil {
@@ -258,21 +258,21 @@ func (p *process) frame(f wire.Frame) error {
 	}
 	if f.Number != 0 {
 		p.begun = true
-		p.got = f.Number
+		p.lastFrame = f.Number
 	}
 	p.bound(f)
 	return nil
 }
 
 // begin takes the end of the snapshot: numbered frames go on from there.
-func (p *process) begin(body []byte) error {
+func (p *Process) begin(body []byte) error {
 	base, err := wire.ParseBase(body)
 	if err != nil || p.begun {
 		return err
 	}
 	p.begun = true
-	p.base = base
-	p.got = base.Number
+	p.snapshot = base
+	p.lastFrame = base.Number
 	if p.unsure = base.Number > 0; p.unsure {
 		p.steps.Joined()
 	}
@@ -280,7 +280,7 @@ func (p *process) begin(body []byte) error {
 }
 
 // gap takes note that frames are missing: LOST says what they held.
-func (p *process) gap() {
+func (p *Process) gap() {
 	p.unsure = true
 	p.nccl.Lost()
 	p.shim.kernels.gap, p.shim.copies.gap = true, true
@@ -288,7 +288,7 @@ func (p *process) gap() {
 }
 
 // take hands a frame to the rooms.
-func (p *process) take(f wire.Frame) error {
+func (p *Process) take(f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindInfo:
 		info, err := wire.ParseInfo(f.Body)
@@ -296,7 +296,7 @@ func (p *process) take(f wire.Frame) error {
 			return err
 		}
 		if len(p.info) < 4*wire.MaxPairs {
-			dropContainer(info)
+			DropContainer(info)
 			p.identify(info)
 			p.tracing()
 			p.renamed()
@@ -326,7 +326,7 @@ func (p *process) take(f wire.Frame) error {
 }
 
 // renamed has what is said of the process, in traces and chunks, said anew.
-func (p *process) renamed() {
+func (p *Process) renamed() {
 	for _, d := range p.devices {
 		d.source = nil
 		d.packed.stale = true
@@ -336,17 +336,17 @@ func (p *process) renamed() {
 // note enters into the ledger what was settled without a step and rests on a frame. That is the frame of
 // a record's launch where it is known: a record that comes again after a restart, whose launch lies before the
 // snapshot, counts for nothing, so it must have been counted when that launch's frame was acknowledged.
-func (p *process) note(frame uint64, l loose) { p.ledger.note(frame, l) }
+func (p *Process) note(frame uint64, l Unattributed) { p.ledger.note(frame, l) }
 
 // acknowledgeable is the frame before the first on which something open rests.
-func (p *process) acknowledgeable() uint64 {
-	frame, _ := p.holds()
+func (p *Process) Acknowledgeable() uint64 {
+	frame, _ := p.Holds()
 	return frame
 }
 
 // holds is the frame up to which all is settled, and what rests on the next one; "" if nothing does.
-func (p *process) holds() (frame uint64, by string) {
-	frame = p.got
+func (p *Process) Holds() (frame uint64, by string) {
+	frame = p.lastFrame
 	hold := func(first uint64, what string) {
 		if first = max(first, 1) - 1; first < frame {
 			frame, by = first, what
@@ -377,24 +377,24 @@ func (p *process) holds() (frame uint64, by string) {
 	for _, e := range p.early {
 		hold(e.frame, "records that end after the last flush")
 	}
-	if p.packing.sent != 0 {
-		hold(uint64(p.packing.sent), "the logs pipeline or the dump")
+	if p.packing.held != 0 {
+		hold(uint64(p.packing.held), "the logs pipeline or the dump")
 	}
 	return frame, by
 }
 
 // loose counts what was settled without a step in the frames up to the acknowledgeable one.
-func (p *process) loose() loose {
-	p.ledger.take(p.acknowledgeable(), &p.counted)
-	return p.counted
+func (p *Process) Unattributed() Unattributed {
+	p.ledger.take(p.Acknowledgeable(), &p.acknowledgedCounts)
+	return p.acknowledgedCounts
 }
 
 // takeLines returns the steps that became final since the last call.
-func (p *process) takeLines() []stepLine {
-	lines := p.lines
-	p.lines = nil
+func (p *Process) TakeSteps() []StepTotals {
+	lines := p.totals
+	p.totals = nil
 	return lines
 }
 
 // settled tells that what was last taken is written and consumed.
-func (p *process) settled() { p.packing.sent = 0 }
+func (p *Process) Settled() { p.packing.held = 0 }

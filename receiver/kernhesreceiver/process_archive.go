@@ -26,7 +26,7 @@ func (c *OutboundChunk) holds() records { return records{uint64(c.Kernels), uint
 //	frames on which they rest:             packed.open                   sent
 type packing struct {
 	chunks []OutboundChunk
-	sent   frameHold // of what lies in chunks, or was taken and is not settled
+	held   frameHold // of what lies in chunks, or was taken and is not settled
 }
 
 // A frameHold is the first frame that is not to be acknowledged yet; 0: none.
@@ -56,7 +56,7 @@ type packed struct {
 const maxPackedShapes = 1024
 
 // packer returns the packer of a device for a rank.
-func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
+func (p *Process) packer(d *deviceState, rank int64) *chunk.Packer {
 	if d.packed.packer != nil && d.packed.rank == rank && !d.packed.stale {
 		return d.packed.packer
 	}
@@ -76,20 +76,20 @@ func (p *process) packer(d *deviceState, rank int64) *chunk.Packer {
 }
 
 // post queues a chunk.
-func (p *process) post(d *deviceState, s *chunk.Sealed) {
+func (p *Process) post(d *deviceState, s *chunk.Sealed) {
 	kept := *s
 	kept.Body = bytes.Clone(s.Body) // the packer's is valid during the call
 	out := OutboundChunk{&kept, p.source(d, d.packed.rank), d}
 	p.packing.chunks = append(p.packing.chunks, out)
 	d.packed.books.sealed.add(out.holds())
 	if open := d.packed.open; open != 0 {
-		p.packing.sent.with(uint64(open))
+		p.packing.held.with(uint64(open))
 		d.packed.open = 0
 	}
 }
 
 // pack takes a final step.
-func (p *process) pack(d *deviceState, s *step.Step, n numbered) {
+func (p *Process) pack(d *deviceState, s *step.Step, n numbered) {
 	rank := p.stepRank(d, s)
 	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
 	c.Seq, c.Pairs = int64(n.seq), n.pairs
@@ -97,7 +97,7 @@ func (p *process) pack(d *deviceState, s *step.Step, n numbered) {
 	p.add(d, rank, s.Frame, &c)
 }
 
-func (p *process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
+func (p *Process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 	packer := p.packer(d, rank)
 	n := records{kernels: uint64(len(c.Starts))}
 	d.packed.books.packed.add(n)
@@ -135,7 +135,7 @@ type shapeOf struct {
 }
 
 // chunkShape translates the shape of a step, once.
-func (p *process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
+func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	if c := d.packed.shapes[key]; c != nil {
 		return c
 	}
@@ -147,7 +147,7 @@ func (p *process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	return c
 }
 
-func (p *process) translate(of shapeOf) *chunk.Shape {
+func (p *Process) translate(of shapeOf) *chunk.Shape {
 	s := of.shape
 	c := &chunk.Shape{Hash: s.Hash, Positions: make([]chunk.Position, len(s.Positions))}
 	for i := range s.Positions {
@@ -168,7 +168,7 @@ func (p *process) translate(of shapeOf) *chunk.Shape {
 }
 
 // group is the group of ranks that a comm kernel communicates with, and what says so.
-func (p *process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
+func (p *Process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
 	switch {
 	case at.Group != "":
 		return at.Group, chunk.GroupNCCL
@@ -192,7 +192,7 @@ func (d *deviceState) outsideStep(r *cupti.Run, frame uint64) *step.Step {
 }
 
 // packLate takes kernels that came too late for their step: they are in the archive all the same.
-func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Clock) {
+func (p *Process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Clock) {
 	for i := range r.Records {
 		one := cupti.Run{Device: r.Device, Records: r.Records[i : i+1]}
 		s := d.outsideStep(&one, frame)
@@ -203,7 +203,7 @@ func (p *process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Cl
 }
 
 // packOutside packs the kernels outside any step that came, and the copies whose steps are final.
-func (p *process) packOutside() {
+func (p *Process) packOutside() {
 	for _, d := range p.devices {
 		if s := d.packed.unattributed; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
@@ -213,12 +213,12 @@ func (p *process) packOutside() {
 			p.add(d, rank, d.packed.first, &c)
 		}
 		d.packed.unattributed = nil // without a kernel that can be believed it holds nothing back either
-		p.releaseCopies(d, p.over)
+		p.releaseCopies(d, p.accountEnded)
 	}
 }
 
 // cut makes chunks of all that is packed.
-func (p *process) cut() {
+func (p *Process) Cut() {
 	if !p.set.archive || !p.who.settled {
 		return
 	}
@@ -226,7 +226,7 @@ func (p *process) cut() {
 	for _, d := range p.devices {
 		if d.packed.packer != nil {
 			d.packed.packer.Count(p.chunkCounts(d))
-			if p.over {
+			if p.accountEnded {
 				d.packed.packer.End()
 			} else {
 				d.packed.packer.Cut()
@@ -236,14 +236,14 @@ func (p *process) cut() {
 }
 
 // takeChunks returns the chunks that were cut since the last call.
-func (p *process) takeChunks() []OutboundChunk {
+func (p *Process) TakeChunks() []OutboundChunk {
 	chunks := p.packing.chunks
 	p.packing.chunks = nil
 	return chunks
 }
 
 // delivered takes what became of a chunk that was taken: the pipeline took it, or refused it for good.
-func (p *process) delivered(one OutboundChunk, taken bool) {
+func (p *Process) Delivered(one OutboundChunk, taken bool) {
 	b := &one.of.packed.books
 	b.sealed.sub(one.holds())
 	if taken {

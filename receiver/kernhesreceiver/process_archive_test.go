@@ -17,7 +17,7 @@ import (
 )
 
 // playPacked gives frames to a process that packs its steps, and returns the chunks.
-func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chunk) {
+func playPacked(t *testing.T, frames [][]byte) (p *Process, chunks []*chunk.Chunk) {
 	t.Helper()
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
 	for {
@@ -32,20 +32,20 @@ func playPacked(t *testing.T, frames [][]byte) (p *process, chunks []*chunk.Chun
 			p = begin(testSettings(archived), h)
 			continue
 		}
-		before := p.acknowledgeable()
-		require.NoError(t, p.frame(f))
-		require.GreaterOrEqual(t, p.acknowledgeable(), before)
+		before := p.Acknowledgeable()
+		require.NoError(t, p.Frame(f))
+		require.GreaterOrEqual(t, p.Acknowledgeable(), before)
 		if f.Kind == wire.KindBye {
-			p.end(false)
+			p.End(false)
 		}
-		for _, one := range p.takeChunks() {
+		for _, one := range p.TakeChunks() {
 			require.Equal(t, p.info["mode"], one.Source.Mode)
 			require.LessOrEqual(t, len(one.Body), chunk.MaxBytes)
 			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			chunks = append(chunks, c)
 		}
-		p.settled()
+		p.Settled()
 	}
 }
 
@@ -129,7 +129,7 @@ func TestEveryKernelIsInAChunk(t *testing.T) {
 				}
 				require.Equal(t, n, copies)
 				require.Len(t, placed, len(stepOf))
-				require.Equal(t, p.got, p.acknowledgeable())
+				require.Equal(t, p.lastFrame, p.Acknowledgeable())
 			})
 		}
 	}
@@ -149,10 +149,10 @@ func TestSteadyStepsAreAcknowledged(t *testing.T) {
 		s.Ran(uint32(i+1), at+10, at+30)
 		if i%10 == 9 {
 			s.Flushed(at + 100)
-			s.p.takeChunks()
-			s.p.settled()
+			s.p.TakeChunks()
+			s.p.Settled()
 			// What is not acknowledged: an open chunk of 64 steps, and the steps since the last flush.
-			require.LessOrEqual(t, s.Number-s.p.acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
+			require.LessOrEqual(t, s.Number-s.p.Acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestAStepWithoutKernelsStandsWhereItsRangeBegan(t *testing.T) {
 	s.oneStep(300, 4)
 	s.bye()
 	times := map[string][2]uint64{}
-	for _, one := range s.p.takeChunks() {
+	for _, one := range s.p.TakeChunks() {
 		c, err := chunk.Unpack(one.Body)
 		require.NoError(t, err)
 		for _, one := range c.Steps {

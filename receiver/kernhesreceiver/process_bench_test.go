@@ -52,19 +52,19 @@ func BenchmarkGraphSteps(b *testing.B) {
 		runtime.ReadMemStats(&before)
 		at = cpu(b)
 		p := newTestProcess(hello)
-		p.set.lines = false
+		p.set.totals = false
 		for _, f := range parsed {
-			if err := p.frame(f); err != nil {
+			if err := p.Frame(f); err != nil {
 				b.Fatal(err)
 			}
-			p.takeLines()
-			p.settled()
+			p.TakeSteps()
+			p.Settled()
 		}
-		p.end(false)
+		p.End(false)
 		taken += cpu(b) - at
 		runtime.ReadMemStats(&after)
 		allocs += after.Mallocs - before.Mallocs
-		if r := p.reports()[0]; r.became.InSteps != uint64(kernels) || r.complete != 2000 {
+		if r := p.Reports()[0]; r.became.InSteps != uint64(kernels) || r.complete != 2000 {
 			b.Fatalf("%d kernels in %d steps, want %d in 2000", r.became.InSteps, r.complete, kernels)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // invalidReasons are the reasons of timestamps that cannot be believed.
-var invalidReasons = [...]string{
+var InvalidReasons = [...]string{
 	cupti.Zero: books.ZeroTimestamp, cupti.Backward: books.BackwardTimestamp, cupti.TooLong: books.TooLong, cupti.Future: books.FutureTimestamp,
 	cupti.BeforeLaunch: books.BeforeLaunch,
 }
@@ -84,7 +84,7 @@ func (b *shimBooks) told(what uint32, n uint64) {
 }
 
 // tookStats takes a STATS frame.
-func (p *process) tookStats(body []byte) error {
+func (p *Process) tookStats(body []byte) error {
 	err := wire.Stats(body, func(key uint32, value uint64) {
 		if key <= wire.StatLast {
 			p.stats[key] = value
@@ -92,30 +92,30 @@ func (p *process) tookStats(body []byte) error {
 	})
 	kernels, ok := p.stats[wire.StatKernels]
 	if err == nil && ok {
-		p.shim.saw(kernels, p.stats[wire.StatCopies], p.base.Number > 0)
+		p.shim.saw(kernels, p.stats[wire.StatCopies], p.snapshot.Number > 0)
 	}
 	return err
 }
 
 // tookBye takes a BYE frame.
-func (p *process) tookBye(body []byte) error {
+func (p *Process) tookBye(body []byte) error {
 	b, err := wire.ParseBye(body)
 	if err == nil {
-		p.shim.saw(b.Kernels, b.Copies, p.base.Number > 0)
+		p.shim.saw(b.Kernels, b.Copies, p.snapshot.Number > 0)
 	}
 	return err
 }
 
 // counts are the books of a device; those of the process as a whole are in those of the device that was seen first.
-func (p *process) counts(d *deviceState) books.Counts {
+func (p *Process) counts(d *deviceState) books.Counts {
 	t := d.account.Time()
 	pending := p.steps.Pending(d.id)
 	for _, s := range d.closed {
 		pending += len(s.Spans)
 	}
 	c := books.Counts{
-		books.KernelsReceived: d.kernels, books.KernelsInSteps: d.inSteps, books.KernelsOutside: d.sum.Outside,
-		books.KernelsLate: d.sum.Late, books.KernelsInvalid: d.sum.Invalid, books.KernelsDuplicate: d.sum.Duplicate,
+		books.KernelsReceived: d.kernels, books.KernelsInSteps: d.inSteps, books.KernelsOutside: d.unattributed.Outside,
+		books.KernelsLate: d.unattributed.Late, books.KernelsInvalid: d.unattributed.Invalid, books.KernelsDuplicate: d.unattributed.Duplicate,
 		books.KernelsPending: uint64(pending),
 		books.DeviceWall:     t.Watermark - t.First,
 		books.DeviceCompute:  t.Compute, books.DeviceComm: t.Comm, books.DeviceIdle: t.Idle, books.DeviceUnknown: t.Unknown,
@@ -143,14 +143,14 @@ func (p *process) counts(d *deviceState) books.Counts {
 
 // losses are a device's, by reason; those that no device has are with the device that was seen first. Reasons without a
 // loss are left out.
-func (p *process) losses(d *deviceState) map[string]uint64 {
+func (p *Process) losses(d *deviceState) map[string]uint64 {
 	all := map[string]uint64{}
 	if d == p.main || p.main == nil {
 		maps.Copy(all, p.dropped)
 	}
 	refused := d.packed.books.refused
 	for reason, n := range map[string]uint64{
-		books.Late: d.sum.Late, books.Duplicate: d.sum.Duplicate - d.again, books.DownstreamRefused: refused.kernels + refused.copies,
+		books.Late: d.unattributed.Late, books.Duplicate: d.unattributed.Duplicate - d.settledBefore, books.DownstreamRefused: refused.kernels + refused.copies,
 	} {
 		if n > 0 {
 			all[reason] += n
@@ -166,7 +166,7 @@ func (p *process) losses(d *deviceState) map[string]uint64 {
 }
 
 // chunkCounts are the books and the losses of a device, as chunks carry them to the archive's footers.
-func (p *process) chunkCounts(d *deviceState) []chunk.Count {
+func (p *Process) chunkCounts(d *deviceState) []chunk.Count {
 	counts := p.counts(d)
 	if p.who.foreign > 0 {
 		counts[books.RankConflicts] = p.who.foreign

@@ -110,27 +110,27 @@ func TestAcknowledgementsCountCopiesAndLateFrames(t *testing.T) {
 	for range 9 {
 		s.copyOf(us(1), us(2)) // frames 1 to 9
 	}
-	s.p.note(8, loose{Outside: 1})
-	s.p.note(3, loose{Outside: 10})
-	s.p.note(6, loose{Outside: 100, Late: 5})
-	s.p.note(3, loose{Duplicate: 7})
+	s.p.note(8, Unattributed{Outside: 1})
+	s.p.note(3, Unattributed{Outside: 10})
+	s.p.note(6, Unattributed{Outside: 100, Late: 5})
+	s.p.note(3, Unattributed{Duplicate: 7})
 
-	var before loose
-	counted := func(frame uint64) loose {
+	var before Unattributed
+	counted := func(frame uint64) Unattributed {
 		t.Helper()
-		s.p.packing.sent = 0
+		s.p.packing.held = 0
 		if frame < 9 {
-			s.p.packing.sent = frameHold(frame + 1)
+			s.p.packing.held = frameHold(frame + 1)
 		}
-		require.Equal(t, frame, s.p.acknowledgeable())
-		now := s.p.loose()
+		require.Equal(t, frame, s.p.Acknowledgeable())
+		now := s.p.Unattributed()
 		since := now.less(before)
 		before = now
 		return since
 	}
-	require.Equal(t, loose{Copies: 2}, counted(2))
-	require.Equal(t, loose{Copies: 4, Outside: 110, Late: 5, Duplicate: 7}, counted(6))
-	require.Equal(t, loose{Copies: 3, Outside: 1}, counted(9))
+	require.Equal(t, Unattributed{Copies: 2}, counted(2))
+	require.Equal(t, Unattributed{Copies: 4, Outside: 110, Late: 5, Duplicate: 7}, counted(6))
+	require.Equal(t, Unattributed{Copies: 3, Outside: 1}, counted(9))
 }
 
 func TestAKernelOutsideThatDeviceTimeHasPassedIsLate(t *testing.T) {

@@ -65,7 +65,7 @@ func (h *heldCopies) first() (frame uint64, ok bool) {
 func (h *heldCopies) bytes() int { return 80 * len(h.copies) }
 
 // packCopies takes copy records of a device.
-func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64, clock cupti.Clock) {
+func (p *Process) packCopies(d *deviceState, records []wire.Copy, frame uint64, clock cupti.Clock) {
 	h := &d.packed.held
 	for i := range records {
 		r := &records[i]
@@ -83,7 +83,7 @@ func (p *process) packCopies(d *deviceState, records []wire.Copy, frame uint64, 
 }
 
 // releaseCopies packs the copies of a device whose steps are final, or that are of none; all packs the others too.
-func (p *process) releaseCopies(d *deviceState, all bool) {
+func (p *Process) releaseCopies(d *deviceState, all bool) {
 	h := &d.packed.held
 	kept := h.copies[:0]
 	var copies []chunk.Copy
@@ -113,6 +113,6 @@ func (p *process) releaseCopies(d *deviceState, all bool) {
 }
 
 // unfinished reports whether a step of a device is open, or closed and not final.
-func (p *process) unfinished(d *deviceState, id ranges.ID) bool {
+func (p *Process) unfinished(d *deviceState, id ranges.ID) bool {
 	return p.steps.IsOpen(id) || slices.ContainsFunc(d.closed, func(s *step.Step) bool { return s.ID == id })
 }

@@ -82,7 +82,7 @@ func (s *script) copied(c uint32, node, start, end uint64) {
 func placed(t *testing.T, s *script) map[uint32]int64 {
 	t.Helper()
 	all := map[uint32]int64{}
-	for _, one := range s.p.takeChunks() {
+	for _, one := range s.p.TakeChunks() {
 		c, err := chunk.Unpack(one.Body)
 		require.NoError(t, err)
 		for i := range c.Copies {
@@ -158,7 +158,7 @@ func TestHeldCopiesAreNotAcknowledgedAndBounded(t *testing.T) {
 	s.Launch(12, 100)
 	s.copied(12, 0, 12, 13)
 	s.Flushed(60)
-	require.LessOrEqual(t, s.p.acknowledgeable(), before)
+	require.LessOrEqual(t, s.p.Acknowledgeable(), before)
 	for range maxHeldCopies + 10 {
 		s.copied(12, 0, 12, 13)
 	}
@@ -169,7 +169,7 @@ func TestHeldCopiesAreNotAcknowledgedAndBounded(t *testing.T) {
 	s.Flushed(100)
 	s.bye()
 	booksHold(t, s.p)
-	require.Equal(t, s.Number, s.p.acknowledgeable())
+	require.Equal(t, s.Number, s.p.Acknowledgeable())
 	require.Empty(t, s.p.devices[0].packed.held.copies)
 }
 
@@ -195,7 +195,7 @@ func TestGroupsComeFromTheTextOrTheSetting(t *testing.T) {
 	}
 	s.bye()
 	var got []string
-	for _, one := range s.p.takeChunks() {
+	for _, one := range s.p.TakeChunks() {
 		c, err := chunk.Unpack(one.Body)
 		require.NoError(t, err)
 		for _, one := range c.Steps {

@@ -20,6 +20,6 @@ func (t *taken) in(mode string, kernels uint64) taken {
 }
 
 // shimCost is the time of the engine's threads in the shim, as its statistics say, ns.
-func shimCost(stats map[uint32]uint64) uint64 {
+func ShimCost(stats map[uint32]uint64) uint64 {
 	return stats[wire.StatCallbackTime] + stats[wire.StatRangeTime]
 }

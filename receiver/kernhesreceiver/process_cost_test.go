@@ -22,7 +22,7 @@ func TestKernelsCostByTheModeInWhichTheyCame(t *testing.T) {
 	mode := func(mode string) { s.Frame(wire.KindInfo, wire.AppendPair(nil, "mode", mode)) }
 	check := func(ns uint64) {
 		t.Helper()
-		require.Equal(t, ns, s.report().cuptiNS)
+		require.Equal(t, ns, s.report().CUPTINS)
 	}
 	check(0)
 	kernels(3)
@@ -44,10 +44,10 @@ func TestCostIsZeroAtFirst(t *testing.T) {
 	for _, mode := range []string{"off", ""} {
 		s := newScript(t, "mode", mode)
 		r := s.report()
-		require.Zero(t, shimCost(r.stats))
-		require.Zero(t, r.cuptiNS)
+		require.Zero(t, ShimCost(r.stats))
+		require.Zero(t, r.CUPTINS)
 		s.Launch(1, 1)
 		s.Ran(1, 10, 20)
-		require.Zero(t, s.report().cuptiNS)
+		require.Zero(t, s.report().CUPTINS)
 	}
 }

@@ -9,7 +9,7 @@ const coverNames = 10
 
 // cover counts what a run appended to columns of no step, from an index on, for coverage. Kernels of steps are counted when
 // their steps are final.
-func (p *process) cover(d *deviceState, l *cupti.Launch, o *cupti.Outcome, to *cupti.Columns, from int) {
+func (p *Process) cover(d *deviceState, l *cupti.Launch, o *cupti.Outcome, to *cupti.Columns, from int) {
 	var replayed *cupti.Graph
 	call, id := uint32(0), o.Static.Name()
 	if l != nil {

@@ -43,7 +43,7 @@ func (g *graphMode) launched(time uint64) bool {
 }
 
 // event takes one event of a frame.
-func (p *process) event(e wire.Event, f wire.Frame) {
+func (p *Process) event(e wire.Event, f wire.Frame) {
 	if t := e.Time(); t != 0 {
 		p.now = t
 	}
@@ -89,7 +89,7 @@ func (p *process) event(e wire.Event, f wire.Frame) {
 }
 
 // joined takes what the launches and the graph nodes of an NCCL group communicate.
-func (p *process) joined(all []nccl.Joined) {
+func (p *Process) joined(all []nccl.Joined) {
 	for _, j := range all {
 		if j.Node != 0 {
 			p.names.NodeCommunicates(j.Node, j.Call)
@@ -100,10 +100,10 @@ func (p *process) joined(all []nccl.Joined) {
 }
 
 // acted takes note that the engine does something.
-func (p *process) acted() { p.active, p.stuck = p.now, false }
+func (p *Process) acted() { p.active, p.stuck = p.now, false }
 
 // text is the text of a PUSH or START.
-func (p *process) text(e wire.Event) string {
+func (p *Process) text(e wire.Event) string {
 	id, text := e.Text()
 	if id != 0 {
 		return p.names.Text(id)
@@ -111,7 +111,7 @@ func (p *process) text(e wire.Event) string {
 	return wire.Text(text)
 }
 
-func (p *process) push(e wire.Event, f wire.Frame) {
+func (p *Process) push(e wire.Event, f wire.Frame) {
 	text := p.text(e)
 	if p.nccl.Follows(e.Domain()) {
 		p.nccl.Push(e.Thread(), text, e.Depth())
@@ -130,7 +130,7 @@ func (p *process) push(e wire.Event, f wire.Frame) {
 }
 
 // open begins the step of a range.
-func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) {
+func (p *Process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) {
 	p.graphMode.off, p.graphMode.on = true, false
 	frame := f.Number
 	if f.Pinned() {
@@ -139,14 +139,14 @@ func (p *process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 	p.occurred(id, s, e.Thread(), p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
 }
 
-func (p *process) rangesEnded(ids ...ranges.ID) {
+func (p *Process) rangesEnded(ids ...ranges.ID) {
 	for _, id := range ids {
 		p.steps.Ended(id)
 	}
 }
 
 // launch takes a launch call.
-func (p *process) launch(e wire.Event, f wire.Frame) {
+func (p *Process) launch(e wire.Event, f wire.Frame) {
 	l := cupti.Launch{
 		Time: e.Time(), Frame: f.Number, Correlation: e.Correlation(), Graph: e.GraphLaunch(),
 		Owner: p.ranges.Step(e.Thread()), Label: p.ranges.Call(e.Thread()),
@@ -178,7 +178,7 @@ func (p *process) launch(e wire.Event, f wire.Frame) {
 }
 
 // launchEnded takes the end of a launch, in its step and in the count of records that never came.
-func (p *process) launchEnded(l *cupti.Launch) {
+func (p *Process) launchEnded(l *cupti.Launch) {
 	p.steps.LaunchEnded(l)
 	if l.Expired() {
 		p.missing += uint64(l.Missing())
@@ -186,7 +186,7 @@ func (p *process) launchEnded(l *cupti.Launch) {
 }
 
 // overLimit takes the end of a launch that a limit gave up.
-func (p *process) overLimit(l *cupti.Launch) {
+func (p *Process) overLimit(l *cupti.Launch) {
 	p.launchEnded(l)
 	if l.Expired() {
 		p.dropped[books.SessionLimit] += uint64(l.Missing())
@@ -194,7 +194,7 @@ func (p *process) overLimit(l *cupti.Launch) {
 }
 
 // kernels takes kernel records.
-func (p *process) kernels(f wire.Frame) error {
+func (p *Process) kernels(f wire.Frame) error {
 	p.acted()
 	records, err := wire.Kernels(f.Body)
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *process) kernels(f wire.Frame) error {
 }
 
 // takeKernels takes kernel records that a frame brought.
-func (p *process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock) {
+func (p *Process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock) {
 	for len(records) > 0 {
 		run := p.names.Run(records)
 		records = records[len(run.Records):]
@@ -226,7 +226,7 @@ func (p *process) takeKernels(records []wire.Kernel, frame uint64, c cupti.Clock
 }
 
 // run takes the records of one launch on one device.
-func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
+func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	d := p.device(r.Device)
 	p.recorded()
 	l := r.Launch
@@ -242,15 +242,15 @@ func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	o := p.names.Take(r, c, to)
 
 	d.kernels += uint64(len(r.Records))
-	settled := loose{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
+	settled := Unattributed{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
 	for i, n := range o.Invalid {
 		if n > 0 {
-			d.invalid[invalidReasons[i]] += uint64(n)
+			d.invalid[InvalidReasons[i]] += uint64(n)
 		}
 	}
 	if to != nil {
-		d.comm += uint64(to.Comm - comm)
-		d.last = max(d.last, to.Extent.End)
+		d.commKernels += uint64(to.Comm - comm)
+		d.lastKernelEnd = max(d.lastKernelEnd, to.Extent.End)
 		if s != nil {
 			s.Took(r, to.Extent, &o)
 		}
@@ -261,10 +261,10 @@ func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 		}
 		switch late := d.account.Late - before; {
 		case owner != 0:
-			d.called += uint64(to.Called - called)
+			d.kernelsWithCall += uint64(to.Called - called)
 		case again:
-			d.sum.Duplicate += uint64(o.Taken)
-			d.again += uint64(o.Taken)
+			d.unattributed.Duplicate += uint64(o.Taken)
+			d.settledBefore += uint64(o.Taken)
 		default:
 			settled.Outside += uint64(o.Taken) - late
 			settled.Late += late
@@ -272,7 +272,7 @@ func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	} else if p.set.archive && o.Late == len(r.Records) {
 		p.packLate(d, r, frame, c)
 	}
-	d.sum.add(settled)
+	d.unattributed.add(settled)
 	if !again {
 		p.note(frame, settled)
 	}
@@ -285,7 +285,7 @@ func (p *process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 }
 
 // around counts kernels for the ranges around their launch, of which none is a step's.
-func (p *process) around(ranges uint32, kernels []span.Span) {
+func (p *Process) around(ranges uint32, kernels []span.Span) {
 	var ns uint64
 	for _, k := range kernels {
 		ns += k.End() - k.Start
@@ -294,9 +294,9 @@ func (p *process) around(ranges uint32, kernels []span.Span) {
 }
 
 // leave takes records of one launch on a device too many. They count for their launch, which need not be waited for.
-func (p *process) leave(r cupti.Run, c cupti.Clock) {
+func (p *Process) leave(r cupti.Run, c cupti.Clock) {
 	n := uint64(len(r.Records))
-	p.beyond.kernels += n
+	p.overDevices.kernels += n
 	if r.Launch != nil || !p.settledBefore(r.Records[0].Correlation()) {
 		p.dropped[books.SessionLimit] += n
 	}
@@ -307,7 +307,7 @@ func (p *process) leave(r cupti.Run, c cupti.Clock) {
 
 // place says where the records of a run go: to columns, of a step if there is one to tell of them. The
 // columns are nil if the step is closed.
-func (p *process) place(d *deviceState, r *cupti.Run, frame uint64, again bool) (s *step.Step, to *cupti.Columns, owner ranges.ID) {
+func (p *Process) place(d *deviceState, r *cupti.Run, frame uint64, again bool) (s *step.Step, to *cupti.Columns, owner ranges.ID) {
 	switch l := r.Launch; {
 	case l != nil && l.Owner != 0:
 		if s = p.steps.Step(l.Owner, d.id); s == nil {
@@ -324,7 +324,7 @@ func (p *process) place(d *deviceState, r *cupti.Run, frame uint64, again bool) 
 }
 
 // clock is the engine's time, for judging timestamps by.
-func (p *process) clock() uint64 {
+func (p *Process) clock() uint64 {
 	if p.now == 0 {
 		return p.since
 	}
@@ -332,7 +332,7 @@ func (p *process) clock() uint64 {
 }
 
 // present is the clock to judge the records of a frame by.
-func (p *process) present() cupti.Clock { return cupti.Clock{Now: p.clock()} }
+func (p *Process) present() cupti.Clock { return cupti.Clock{Now: p.clock()} }
 
 // An early is records of a frame that end after the clock that there was: the clock of a flush will tell.
 type early struct {
@@ -342,7 +342,7 @@ type early struct {
 }
 
 // takeEarly takes the records that were put off, by the clock of a flush that followed them, unix ns.
-func (p *process) takeEarly(now uint64) {
+func (p *Process) takeEarly(now uint64) {
 	c := cupti.Clock{Now: now, Flushed: true}
 	for _, e := range p.early {
 		p.takeKernels(e.kernels, e.frame, c)
@@ -353,8 +353,8 @@ func (p *process) takeEarly(now uint64) {
 
 // settledBefore reports whether a record whose launch is not known was launched before the snapshot:
 // then an earlier collector had its launch and settled it. Correlation ids ascend modulo 2^32.
-func (p *process) settledBefore(correlation uint32) bool {
-	return p.base.Launches && int32(correlation-p.base.Correlation) <= 0
+func (p *Process) settledBefore(correlation uint32) bool {
+	return p.snapshot.Launches && int32(correlation-p.snapshot.Correlation) <= 0
 }
 
 // outsideRun is how many kernels outside any step share their columns.
@@ -369,7 +369,7 @@ func (d *deviceState) columns() *cupti.Columns {
 }
 
 // copies takes copy and memset records.
-func (p *process) copies(f wire.Frame) error {
+func (p *Process) copies(f wire.Frame) error {
 	records, err := wire.Copies(f.Body)
 	if err != nil {
 		return err
@@ -395,13 +395,13 @@ func (p *process) copies(f wire.Frame) error {
 }
 
 // takeCopies takes copy and memset records that a frame brought.
-func (p *process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Clock) {
+func (p *Process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Clock) {
 	for i := range records {
 		c := &records[i]
 		if p.fits(c.Device()) {
 			p.copy(c, frame, clock)
 		} else {
-			p.beyond.copies++
+			p.overDevices.copies++
 			p.dropped[books.SessionLimit]++
 		}
 		if l := p.names.Copy(c, clock); l != nil {
@@ -418,17 +418,17 @@ func (p *process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Cloc
 }
 
 // copy takes a copy on its device.
-func (p *process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
+func (p *Process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	d := p.device(c.Device())
 	p.recorded()
 	d.copies[chunk.CopyName(c.Kind() == wire.CopyMemset, c.CopyKind())]++
-	p.note(frame, loose{Copies: 1})
+	p.note(frame, Unattributed{Copies: 1})
 	if len(d.copying.Spans) >= outsideRun {
 		d.copying = &cupti.Columns{}
 	}
 	from := len(d.copying.Spans)
 	if why, bad := p.names.CopyTo(d.copying, c, clock); bad {
-		d.badCopies[invalidReasons[why]]++
+		d.badCopies[InvalidReasons[why]]++
 	}
 	d.account.Add(0, d.copying, from)
 }

@@ -20,7 +20,7 @@ const settleTime = 30e9
 const maxUnsettled = 1 << 16
 
 // noRank is the rank of a device on which the process runs no step while it runs steps on others.
-const noRank = -1
+const NoRank = -1
 
 // A who is what a process turned out to be. It is settled once, before anything of it is exported:
 //
@@ -44,15 +44,15 @@ type who struct {
 
 // A rankOwner is the device whose steps have a rank; own says that the rank is this process's.
 type rankOwner struct {
-	device uint16
-	own    bool
+	device    uint16
+	exclusive bool
 }
 
 // maxTextRanks bounds the ranks that the steps of one process may name.
 const maxTextRanks = 1024
 
 // identify takes evidence from HELLO or INFO. The run in p.info is the settled one.
-func (p *process) identify(info map[string]string) {
+func (p *Process) identify(info map[string]string) {
 	for key, value := range info {
 		p.who.evidence[key] = value
 		if key != "run" && key != "rank" {
@@ -62,7 +62,7 @@ func (p *process) identify(info map[string]string) {
 }
 
 // claimed is what the process calls its start.
-func (p *process) claimed() string {
+func (p *Process) claimed() string {
 	if p.who.settled {
 		return p.who.name.Text
 	}
@@ -70,7 +70,7 @@ func (p *process) claimed() string {
 }
 
 // world is NCCL's world communicator, as far as it is known.
-func (p *process) world() identity.World {
+func (p *Process) world() identity.World {
 	w := p.nccl.World()
 	if !w.OK {
 		return identity.World{}
@@ -79,20 +79,20 @@ func (p *process) world() identity.World {
 }
 
 // worldRank is the rank of a device in it.
-func (p *process) worldRank(device uint16) (int64, bool) {
+func (p *Process) worldRank(device uint16) (int64, bool) {
 	rank, ok := p.nccl.RankOf(int(device))
 	return int64(rank), ok
 }
 
 // recorded takes note that a record came.
-func (p *process) recorded() {
+func (p *Process) recorded() {
 	if p.who.first == 0 {
 		p.who.first = p.clock()
 	}
 }
 
 // overdue reports whether the process has to be settled now.
-func (p *process) overdue() bool {
+func (p *Process) overdue() bool {
 	if p.who.settled || p.who.first == 0 {
 		return false
 	}
@@ -106,9 +106,9 @@ func (p *process) overdue() bool {
 }
 
 // settle decides the run of the process and the ranks of its devices.
-func (p *process) settle() {
+func (p *Process) settle() {
 	w := &p.who
-	if w.settled || len(p.devices) == 0 && !p.over {
+	if w.settled || len(p.devices) == 0 && !p.accountEnded {
 		return
 	}
 	w.settled = true
@@ -132,7 +132,7 @@ func (p *process) settle() {
 	p.info["run"], w.again = joined.Run, joined.Again
 	w.foreign += joined.Live
 	for _, d := range p.devices {
-		d.rank = noRank
+		d.rank = NoRank
 	}
 	for i, d := range w.stepping {
 		if d.rank = joined.Ranks[i]; !w.guessed { // a guess holds no rank
@@ -140,13 +140,13 @@ func (p *process) settle() {
 		}
 	}
 	p.renamed()
-	p.notice(LevelInfo, "engine process has a run and ranks", Pair{"session", sessionName(p.session)}, Pair{"pid", p.info["pid"]},
+	p.notice(LevelInfo, "engine process has a run and ranks", Pair{"session", SessionName(p.session)}, Pair{"pid", p.info["pid"]},
 		Pair{"run", joined.Run}, Pair{"run_from", w.name.From}, Pair{"name_used_again", joined.Again},
 		Pair{"ranks", joined.Ranks}, Pair{"rank_from", p.rankFrom()})
 }
 
 // started is when the process started, or when it was first heard.
-func (p *process) started() time.Time {
+func (p *Process) started() time.Time {
 	if ns, err := strconv.ParseInt(p.info["process_start"], 10, 64); err == nil && ns > 0 {
 		return time.Unix(0, ns)
 	}
@@ -154,7 +154,7 @@ func (p *process) started() time.Time {
 }
 
 // runFrom is the evidence for the run, for people; "": it is not settled.
-func (p *process) runFrom() string {
+func (p *Process) runFrom() string {
 	from := p.who.name.From
 	switch {
 	case !p.who.settled:
@@ -169,7 +169,7 @@ func (p *process) runFrom() string {
 }
 
 // lateWorld takes note of a world communicator that would have given another run or rank.
-func (p *process) lateWorld() {
+func (p *Process) lateWorld() {
 	w := &p.who
 	if !w.settled || w.lateWorld {
 		return
@@ -182,25 +182,25 @@ func (p *process) lateWorld() {
 	w.lateWorld = true
 	w.late++
 	p.notice(LevelWarn, "NCCL's world communicator came after the run and the ranks were settled, and does not count",
-		Pair{"session", sessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"settled_by", w.name.From},
+		Pair{"session", SessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"settled_by", w.name.From},
 		Pair{"late_name", name.Text}, Pair{"late_rank", rank.N})
 }
 
-func (p *process) rankFrom() string {
+func (p *Process) rankFrom() string {
 	if p.who.ranked {
 		return p.who.rank.From
 	}
 	return identity.FromDevice
 }
 
-func (p *process) rememberFailed(err error) {
+func (p *Process) rememberFailed(err error) {
 	if err != nil {
 		p.notice(LevelError, "runs are not remembered over a restart of the collector", Pair{"error", err})
 	}
 }
 
 // withSteps are the devices with kernels of steps, in order of their ids.
-func (p *process) withSteps() (with []*deviceState) {
+func (p *Process) withSteps() (with []*deviceState) {
 	for _, d := range p.devices {
 		if len(d.closed) > 0 || p.steps.Any(d.id) {
 			with = append(with, d)
@@ -210,7 +210,7 @@ func (p *process) withSteps() (with []*deviceState) {
 }
 
 // want is the rank of the device that is the nth with steps.
-func (p *process) want(d *deviceState, n int) identity.Want {
+func (p *Process) want(d *deviceState, n int) identity.Want {
 	if len(d.closed) > 0 {
 		if rank, ok := givenRank(d.closed[0]); ok {
 			return identity.Want{Rank: rank}
@@ -229,7 +229,7 @@ func (p *process) want(d *deviceState, n int) identity.Want {
 }
 
 // hold claims the rank that the process guessed, for the device that has its first step.
-func (p *process) hold(d *deviceState) {
+func (p *Process) hold(d *deviceState) {
 	want := p.want(d, 0)
 	if !want.Any {
 		want.Rank = d.rank // as it was settled
@@ -241,9 +241,9 @@ func (p *process) hold(d *deviceState) {
 }
 
 // holdsRank notes that the steps of a device have a rank, and returns whether no others have it.
-func (p *process) holdsRank(rank int64, d *deviceState, own bool) bool {
+func (p *Process) holdsRank(rank int64, d *deviceState, own bool) bool {
 	if one, ok := p.who.texts[rank]; ok {
-		return one.own && one.device == d.id
+		return one.exclusive && one.device == d.id
 	}
 	if len(p.who.texts) >= maxTextRanks {
 		return false
@@ -256,7 +256,7 @@ func (p *process) holdsRank(rank int64, d *deviceState, own bool) bool {
 }
 
 // stepped takes note that a device has a step that is final: a device that had none before gets a rank now.
-func (p *process) stepped(d *deviceState) {
+func (p *Process) stepped(d *deviceState) {
 	w := &p.who
 	if slices.Contains(w.stepping, d) {
 		if w.guessed && d == w.stepping[0] { // the guess was right
@@ -268,7 +268,7 @@ func (p *process) stepped(d *deviceState) {
 	if w.guessed { // the guess was wrong: the rank goes to the device with steps
 		was := w.stepping[0]
 		w.stepping[0], w.guessed, w.late = d, false, w.late+1
-		d.rank, was.rank = was.rank, noRank
+		d.rank, was.rank = was.rank, NoRank
 		p.hold(d)
 		p.renamed()
 		return
@@ -283,9 +283,9 @@ func (p *process) stepped(d *deviceState) {
 }
 
 // ownRank reports whether the rank of a step is this process's and device's alone, so that run, rank and seq name the step.
-func (p *process) ownRank(d *deviceState, rank int64) bool {
+func (p *Process) ownRank(d *deviceState, rank int64) bool {
 	if one, ok := p.who.texts[rank]; ok {
-		return one.own && one.device == d.id
+		return one.exclusive && one.device == d.id
 	}
 	if len(p.who.texts) >= maxTextRanks {
 		return false
@@ -296,7 +296,7 @@ func (p *process) ownRank(d *deviceState, rank int64) bool {
 }
 
 // occurred takes a step that opened, the nth of the session, and finds how often its number came before.
-func (p *process) occurred(id ranges.ID, s ranges.Step, thread uint32, nth int64) {
+func (p *Process) occurred(id ranges.ID, s ranges.Step, thread uint32, nth int64) {
 	n := uint64(nth)
 	switch {
 	case s.HasSeq:
@@ -306,7 +306,7 @@ func (p *process) occurred(id ranges.ID, s ranges.Step, thread uint32, nth int64
 	}
 	rank, ok := parseRank(s.Rank)
 	if !ok {
-		rank = noRank
+		rank = NoRank
 	}
 	// A process may drive several devices, each from a thread of its own: their numbers are alike.
 	occurrence, _ := p.opened.Next(seq.Of{Rank: rank, Thread: thread}, n)
@@ -323,7 +323,7 @@ type numbered struct {
 }
 
 // numbered gives a final step its number: no other step of the run and rank has it.
-func (p *process) numbered(d *deviceState, s *step.Step) numbered {
+func (p *Process) numbered(d *deviceState, s *step.Step) numbered {
 	rank := p.stepRank(d, s)
 	n := uint64(s.Number)
 	if s.HasSeq {

@@ -15,7 +15,7 @@ import (
 type fleet struct {
 	t      *testing.T
 	starts *identity.Starts
-	begin  func(wire.Hello) *process
+	begin  func(wire.Hello) *Process
 	next   uint64 // session
 }
 
@@ -73,14 +73,14 @@ func TestNothingIsExportedBeforeTheRunIsSettled(t *testing.T) {
 	s.Launch(1, 1)
 	s.OnDevice(0, 1, 2, 3)
 	s.Flushed(2_000_000)
-	s.p.cut()
-	assert.Empty(t, s.p.takeChunks())
-	assert.True(t, s.p.reports()[0].unplaced)
-	assert.Less(t, s.p.acknowledgeable(), s.p.received(), "the shim keeps what is not exported")
+	s.p.Cut()
+	assert.Empty(t, s.p.TakeChunks())
+	assert.True(t, s.p.Reports()[0].unplaced)
+	assert.Less(t, s.p.Acknowledgeable(), s.p.Received(), "the shim keeps what is not exported")
 	s.Step(2_000_100, "step:decode seq=1", 0)
-	assert.False(t, s.p.reports()[0].unplaced)
-	s.p.cut()
-	chunks := s.p.takeChunks()
+	assert.False(t, s.p.Reports()[0].unplaced)
+	s.p.Cut()
+	chunks := s.p.TakeChunks()
 	require.NotEmpty(t, chunks)
 	for _, one := range chunks {
 		c := unpacked(t, one)
@@ -95,17 +95,17 @@ func TestTheWaitForEvidenceIsBounded(t *testing.T) {
 	s.Launch(1, 1)
 	s.OnDevice(0, 1, 2, 3)
 	s.Flushed(29_000_000)
-	assert.True(t, s.p.reports()[0].unplaced)
+	assert.True(t, s.p.Reports()[0].unplaced)
 	s.Flushed(31_000_000)
-	r := s.p.reports()[0]
+	r := s.p.Reports()[0]
 	assert.False(t, r.unplaced)
 	assert.EqualValues(t, 3, r.rank)
 	// Steps that come later on another device have the rank.
 	s.Step(40_000_000, "step:decode seq=1", 1)
 	_, ranks := s.runRanks()
 	assert.Equal(t, []int64{3}, ranks)
-	reports := s.p.reports()
-	assert.Equal(t, []int64{noRank, 3}, []int64{reports[0].rank, reports[1].rank})
+	reports := s.p.Reports()
+	assert.Equal(t, []int64{NoRank, 3}, []int64{reports[0].rank, reports[1].rank})
 }
 
 // TestAStrayKernelDoesNotShiftRanks has one kernel on device 0, before or after steps on device 1.
@@ -127,8 +127,8 @@ func TestAStrayKernelDoesNotShiftRanks(t *testing.T) {
 		s.Step(300_000, "step:decode seq=2", 1)
 		_, ranks := s.runRanks()
 		assert.Equal(t, []int64{1, 1}, ranks)
-		reports := s.p.reports()
-		assert.Equal(t, []int64{noRank, 1}, []int64{reports[0].rank, reports[1].rank})
+		reports := s.p.Reports()
+		assert.Equal(t, []int64{NoRank, 1}, []int64{reports[0].rank, reports[1].rank})
 	}
 }
 
@@ -172,7 +172,7 @@ func TestTwoProcessesThatClaimOneRank(t *testing.T) {
 	second, _ := b.runRanks()
 	assert.Equal(t, "bar", first)
 	assert.NotEqual(t, "bar", second)
-	reports := []rankReport{a.p.reports()[0], b.p.reports()[0]}
+	reports := []Report{a.p.Reports()[0], b.p.Reports()[0]}
 	assert.Equal(t, reports[0].claimRank(), reports[1].claimRank())
 	assert.Contains(t, b.p.chunkCounts(b.p.devices[0]), chunk.Count{Name: "rank_conflicts", Value: 1})
 	assert.Contains(t, reports[1].runFrom, "used before")
@@ -267,7 +267,7 @@ func TestAProcessWithoutRecordsClaimsNothing(t *testing.T) {
 	f := newFleet(t)
 	front := f.process("run", "bar", "rank", "0")
 	front.Flushed(60_000_000)
-	front.p.end(false)
+	front.p.End(false)
 	worker := f.process("run", "bar", "rank", "0")
 	worker.Step(1, "step:decode seq=1", 0)
 	run, _ := worker.runRanks()
@@ -289,10 +289,10 @@ func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
 			helper.Flushed(31_000_000)
 			if ends {
 				f.starts.Leave(f.next)
-				helper.p.end(false)
+				helper.p.End(false)
 			}
-			require.Equal(t, "bar", helper.p.reports()[0].info["run"])
-			assert.True(t, helper.p.reports()[0].guessed, "it is no rival of the worker")
+			require.Equal(t, "bar", helper.p.Reports()[0].info["run"])
+			assert.True(t, helper.p.Reports()[0].guessed, "it is no rival of the worker")
 			runs := map[string]bool{}
 			for _, rank := range order {
 				w := workers[rank]
@@ -308,7 +308,7 @@ func TestAHelperOfAnEngineDoesNotSplitItsRun(t *testing.T) {
 				require.Len(t, helper.lines, 1)
 				assert.False(t, helper.lines[0].Pairs)
 				assert.GreaterOrEqual(t, helper.lines[0].Seq, uint64(1<<62))
-				assert.False(t, helper.p.reports()[0].guessed)
+				assert.False(t, helper.p.Reports()[0].guessed)
 				assert.Contains(t, helper.p.chunkCounts(helper.p.devices[0]), chunk.Count{Name: "rank_conflicts", Value: 1})
 			}
 		}
@@ -330,7 +330,7 @@ func TestAnEngineThatLoadsForLong(t *testing.T) {
 			s.Launch(1, 1)
 			s.OnDevice(0, 1, 2, 3)
 			s.Flushed(31_000_000)
-			names[s.p.reports()[0].info["run"]] = true
+			names[s.p.Reports()[0].info["run"]] = true
 		}
 		for _, s := range ranks {
 			if start%3 == 1 {

@@ -30,7 +30,7 @@ func TestLateKernelsArePacked(t *testing.T) {
 	require.EqualValues(t, 40_000, r.computeNS, "two steps of 20 µs")
 	require.EqualValues(t, 2, r.dropped[books.Late])
 	var outside []chunk.Step
-	for _, one := range s.p.takeChunks() {
+	for _, one := range s.p.TakeChunks() {
 		c, err := chunk.Unpack(one.Body)
 		require.NoError(t, err)
 		for _, step := range c.Steps {

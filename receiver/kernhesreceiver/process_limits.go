@@ -6,38 +6,38 @@ import (
 )
 
 // limitNames are the limits on one session by the setting that moves them; the last five are fixed.
-var limitNames = [...]string{
+var LimitNames = [...]string{
 	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches", "devices",
 	"nccl",
 }
 
 // limited counts what did not fit each of limitNames, in their order.
-func (p *process) limited() [len(limitNames)]uint64 {
+func (p *Process) limited() [len(LimitNames)]uint64 {
 	r := &p.names.Refused
 	return [...]uint64{
-		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.relieved, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
-		p.beyond.kernels + p.beyond.copies, p.nccl.Refused(),
+		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.shed, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
+		p.overDevices.kernels + p.overDevices.copies, p.nccl.Refused(),
 	}
 }
 
 // limitedByName is limited for the metric: limits that were never reached are left out.
-func (p *process) limitedByName() map[string]uint64 {
+func (p *Process) limitedByName() map[string]uint64 {
 	counts := map[string]uint64{}
 	for i, n := range p.limited() {
 		if n > 0 {
-			counts[limitNames[i]] = n
+			counts[LimitNames[i]] = n
 		}
 	}
 	return counts
 }
 
 // warnOfLimits says once a session of each limit that it was reached.
-func (p *process) warnOfLimits() {
+func (p *Process) warnOfLimits() {
 	for i, n := range p.limited() {
 		if n > 0 && !p.warned[i] {
 			p.warned[i] = true
-			p.notice(LevelWarn, "a session reached a limit: what does not fit is in kern_limited_total", Pair{"limit", limitNames[i]},
-				Pair{"session", sessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"pid", p.info["pid"]})
+			p.notice(LevelWarn, "a session reached a limit: what does not fit is in kern_limited_total", Pair{"limit", LimitNames[i]},
+				Pair{"session", SessionName(p.session)}, Pair{"run", p.info["run"]}, Pair{"pid", p.info["pid"]})
 		}
 	}
 }
@@ -46,7 +46,7 @@ func (p *process) warnOfLimits() {
 const maxDevices = 64
 
 // fits reports whether a record's device is not one too many.
-func (p *process) fits(id uint16) bool {
+func (p *Process) fits(id uint16) bool {
 	if len(p.devices) < p.set.maxDevices {
 		return true
 	}
@@ -56,7 +56,7 @@ func (p *process) fits(id uint16) bool {
 
 // bytes is about what the process takes here that grows until something is settled: steps that are not final, kernels
 // outside any that are not packed, those that device time still needs, and the ledger.
-func (p *process) bytes() int {
+func (p *Process) bytes() int {
 	const kernel = 24 // a span and a ref
 	n := p.steps.Bytes() + p.ledger.bytes()
 	for _, e := range p.early {
@@ -79,7 +79,7 @@ func (p *process) bytes() int {
 const checks = 256
 
 // bound gives up what is open when there is too much of it. It is called after each frame.
-func (p *process) bound(f wire.Frame) {
+func (p *Process) bound(f wire.Frame) {
 	p.unchecked += wire.HeaderSize + len(f.Body)
 	switch {
 	case p.steps.Opened() > step.MaxOpen:
@@ -91,15 +91,15 @@ func (p *process) bound(f wire.Frame) {
 			return
 		}
 	}
-	p.relieved++
-	p.relieve(p.now)
+	p.shed++
+	p.shedOpen(p.now)
 	if p.bytes() > p.set.maxBytes {
-		p.relieve(p.latest()) // kernels that say that they are still to start
+		p.shedOpen(p.latest()) // kernels that say that they are still to start
 	}
 }
 
 // latest is the end of the last kernel or copy that is known, unix ns.
-func (p *process) latest() (end uint64) {
+func (p *Process) latest() (end uint64) {
 	for _, d := range p.devices {
 		end = max(end, d.account.Latest())
 	}
@@ -108,7 +108,7 @@ func (p *process) latest() (end uint64) {
 
 // relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
 // are incomplete, and time up to a moment, unix ns, is unknown where it was idle.
-func (p *process) relieve(until uint64) {
+func (p *Process) shedOpen(until uint64) {
 	p.takeEarly(p.clock())
 	p.names.End(false, p.overLimit)
 	closed := p.steps.CloseAll(step.TooLarge, step.TooLarge)
@@ -124,5 +124,5 @@ func (p *process) relieve(until uint64) {
 		p.finalize(d, true)
 		d.account.Settle(p.watermark, false)
 	}
-	p.cut()
+	p.Cut()
 }

@@ -106,10 +106,10 @@ func TestMemoryIsBoundedWithoutAFlush(t *testing.T) {
 			s.Launch(1, 0xfffffff) // holds every frame after it back, once there is something
 			for i := range uint32(4000) {
 				one(s, i+1)
-				s.p.loose() // as the session does when it acknowledges
+				s.p.Unattributed() // as the session does when it acknowledges
 				require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes*5/4)
 			}
-			require.NotZero(t, s.p.relieved)
+			require.NotZero(t, s.p.shed)
 			s.bye()
 			require.Zero(t, s.report().pending)
 		})
@@ -121,7 +121,7 @@ func TestSettledRecordsAreForgotten(t *testing.T) {
 	s := newScript(t)
 	for i := range uint32(1000) {
 		s.Ran(i+1, uint64(i)*10, uint64(i)*10+5)
-		s.p.loose()
+		s.p.Unattributed()
 	}
 	require.Zero(t, s.p.ledger.bytes())
 }
@@ -173,7 +173,7 @@ func TestRecordsOfOneDeviceTooManyAreLost(t *testing.T) {
 	require.EqualValues(t, 4, r.dropped[books.SessionLimit])
 	require.Zero(t, r.launches.Unfulfilled)
 	require.Equal(t, us(1000)-cupti.Slack, s.p.watermark)
-	known := s.p.reports()[1]
+	known := s.p.Reports()[1]
 	require.EqualValues(t, 2, known.became.InSteps)
 	require.EqualValues(t, 1, known.complete)
 	require.Equal(t, map[string]uint64{"unknown": 1}, known.copies)
@@ -227,11 +227,11 @@ func TestACorrelationIDThatIsUsedAgainAndAgainCostsNothing(t *testing.T) {
 func TestAFrameThatIsNeitherNumberedNorPinnedIsBad(t *testing.T) {
 	p := newScript(t).p
 	for _, f := range []wire.Frame{{Kind: wire.KindEvents}, {Kind: wire.KindStrings, Flags: wire.FlagPinned, Number: 1}} {
-		require.ErrorIs(t, p.frame(f), wire.ErrBadFrame)
+		require.ErrorIs(t, p.Frame(f), wire.ErrBadFrame)
 	}
-	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindBye + 1}), "a kind that only a newer shim knows")
-	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindStrings, Flags: wire.FlagPinned}))
-	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindEvents, Number: 1}))
+	require.NoError(t, p.Frame(wire.Frame{Kind: wire.KindBye + 1}), "a kind that only a newer shim knows")
+	require.NoError(t, p.Frame(wire.Frame{Kind: wire.KindStrings, Flags: wire.FlagPinned}))
+	require.NoError(t, p.Frame(wire.Frame{Kind: wire.KindEvents, Number: 1}))
 }
 
 // countOf is how many notices have a text in their message.

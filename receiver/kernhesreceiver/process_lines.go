@@ -7,7 +7,7 @@ import (
 )
 
 // A stepLine is one step.
-type stepLine struct {
+type StepTotals struct {
 	Kind             string `json:"kind"`
 	Run              string `json:"run"`
 	Session          string `json:"session"`
@@ -38,7 +38,7 @@ type stepLine struct {
 }
 
 // An ncclLine is what NCCL said of a process in payloads.
-type ncclLine struct {
+type NCCLReport struct {
 	Comm     string `json:"comm"` // id of the communicator with the most ranks: 16 hexadecimal digits; zeros: not known
 	Rank     int    `json:"rank"` // in it; -1: not known
 	Ranks    int    `json:"ranks"`
@@ -49,7 +49,7 @@ type ncclLine struct {
 }
 
 // loose counts records that are settled without a step.
-type loose struct {
+type Unattributed struct {
 	Outside   uint64 `json:"outside"`
 	Late      uint64 `json:"late"`
 	Invalid   uint64 `json:"invalid"`
@@ -57,20 +57,20 @@ type loose struct {
 	Copies    uint64 `json:"copies"`
 }
 
-func (l loose) less(o loose) loose {
-	return loose{l.Outside - o.Outside, l.Late - o.Late, l.Invalid - o.Invalid, l.Duplicate - o.Duplicate, l.Copies - o.Copies}
+func (l Unattributed) less(o Unattributed) Unattributed {
+	return Unattributed{l.Outside - o.Outside, l.Late - o.Late, l.Invalid - o.Invalid, l.Duplicate - o.Duplicate, l.Copies - o.Copies}
 }
 
 // sessionName is a session as the dump writes it: 16 hexadecimal digits.
-func sessionName(id uint64) string { return fmt.Sprintf("%016x", id) }
+func SessionName(id uint64) string { return fmt.Sprintf("%016x", id) }
 
 // Keys of what the cgroup of the connected process says. What an engine says of these is not believed.
 const (
-	keyContainer = "container.id"
-	keyPod       = "k8s.pod.uid"
+	KeyContainer = "container.id"
+	KeyPod       = "k8s.pod.uid"
 )
 
-func dropContainer(info map[string]string) {
-	delete(info, keyContainer)
-	delete(info, keyPod)
+func DropContainer(info map[string]string) {
+	delete(info, KeyContainer)
+	delete(info, KeyPod)
 }

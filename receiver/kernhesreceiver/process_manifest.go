@@ -9,10 +9,10 @@ import (
 )
 
 // takeManifest takes the manifest that an engine sends. A broken one is refused, and the last good one stays.
-func (p *process) takeManifest(body []byte) {
+func (p *Process) takeManifest(body []byte) {
 	m, err := manifest.Parse(body)
 	if err != nil {
-		p.notice(LevelWarn, "the engine's manifest is refused", Pair{"session", sessionName(p.session)}, Pair{"error", err})
+		p.notice(LevelWarn, "the engine's manifest is refused", Pair{"session", SessionName(p.session)}, Pair{"error", err})
 		return
 	}
 	p.manifestFromEngine = true
@@ -20,7 +20,7 @@ func (p *process) takeManifest(body []byte) {
 }
 
 // useManifest has kernels classed by a manifest from now on.
-func (p *process) useManifest(m *manifest.Manifest) {
+func (p *Process) useManifest(m *manifest.Manifest) {
 	if v := p.info["engine_version"]; v == "" || p.manifest != nil && v == versionOf(p.manifest) {
 		p.info["engine_version"] = versionOf(m)
 		p.renamed()
@@ -36,7 +36,7 @@ func versionOf(m *manifest.Manifest) string { return m.Version[:12] }
 
 // useRules classes kernels by a ruleset, if it is new: those that come, and those of open steps. A manifest that the engine
 // sent stays.
-func (p *process) useRules(now *rules.Ruleset) {
+func (p *Process) useRules(now *rules.Ruleset) {
 	if now == p.ruleset {
 		return
 	}
@@ -58,7 +58,7 @@ const maxOverrides = 1 << 16
 
 // classShape classes the kernels of a new shape by the manifest. Where that gives another class than the name, it becomes an
 // override. From then on device time has the class when the kernel's record comes.
-func (p *process) classShape(program string, positions []step.Position, calls []uint32) (changed bool) {
+func (p *Process) classShape(program string, positions []step.Position, calls []uint32) (changed bool) {
 	if p.manifest == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (p *process) classShape(program string, positions []step.Position, calls []
 }
 
 // overrideClass keeps the class of a kernel, also for graphs of other shapes that have it.
-func (p *process) overrideClass(k override, c span.Class) {
+func (p *Process) overrideClass(k override, c span.Class) {
 	if known, ok := p.overrides[k]; !ok || known != c {
 		p.overrides[k] = c
 		p.names.Reclass()
@@ -96,7 +96,7 @@ func (p *process) overrideClass(k override, c span.Class) {
 }
 
 // by is what gave a kernel its class.
-func (p *process) by(call uint32, id uint32, name *cupti.Name) span.By {
+func (p *Process) by(call uint32, id uint32, name *cupti.Name) span.By {
 	switch _, ok := p.overrides[override{call, id}]; {
 	case ok:
 		return span.ByManifest
@@ -107,7 +107,7 @@ func (p *process) by(call uint32, id uint32, name *cupti.Name) span.By {
 }
 
 // class is the class of a kernel with a name in a call.
-func (p *process) class(call uint32, id uint32, name *cupti.Name) span.Class {
+func (p *Process) class(call uint32, id uint32, name *cupti.Name) span.Class {
 	if len(p.overrides) > 0 {
 		if c, ok := p.overrides[override{call, id}]; ok {
 			return c

@@ -101,8 +101,8 @@ func TestAnInitialisationIsPoppedWithItsPayload(t *testing.T) {
 	require.Len(t, steps, 2)
 	require.Equal(t, rows(steps, 0), rows(oldSteps, 0))
 	require.Equal(t, []step.Message{{Group: worldGroup, Bytes: 4096, Kernels: 1}, {Group: pairGroup, Bytes: 1024, Kernels: 1}}, steps[1].Messages)
-	require.Equal(t, &ncclLine{Comm: "feedc0de12345678", Rank: 2, Ranks: 4, Payloads: 5}, whole.reports()[0].nccl)
-	require.Equal(t, &ncclLine{Comm: "0000000000000000", Rank: -1, Device: -1, Open: 2, Payloads: 3}, old.reports()[0].nccl)
+	require.Equal(t, &NCCLReport{Comm: "feedc0de12345678", Rank: 2, Ranks: 4, Payloads: 5}, whole.Reports()[0].NCCL)
+	require.Equal(t, &NCCLReport{Comm: "0000000000000000", Rank: -1, Device: -1, Open: 2, Payloads: 3}, old.Reports()[0].NCCL)
 	require.Zero(t, whole.ranges.Counts.Resynced)
 	require.True(t, whole.nccl.World().OK)
 	require.False(t, old.nccl.World().OK)
@@ -114,7 +114,7 @@ func TestASnapshotHasPayloads(t *testing.T) {
 	s.p = begin(testSettings(archived), wire.Hello{Version: 1, Session: 0xabc})
 	var chunks []*chunk.Chunk
 	take := func() {
-		for _, one := range s.p.takeChunks() {
+		for _, one := range s.p.TakeChunks() {
 			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			chunks = append(chunks, c)

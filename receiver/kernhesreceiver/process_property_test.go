@@ -229,8 +229,8 @@ type pipeline struct {
 	last    map[uint16]*chunk.Chunk // by device
 }
 
-func (l *pipeline) take(p *process, all bool) {
-	l.waiting = append(l.waiting, p.takeChunks()...)
+func (l *pipeline) take(p *Process, all bool) {
+	l.waiting = append(l.waiting, p.TakeChunks()...)
 	for len(l.waiting) > 0 && (all || l.rng.IntN(3) > 0) {
 		one := l.waiting[0]
 		c, err := chunk.Unpack(one.Body)
@@ -243,18 +243,18 @@ func (l *pipeline) take(p *process, all bool) {
 			l.rows.consumed.add(rows)
 		}
 		l.last[c.Device] = c
-		p.delivered(one, !refused)
+		p.Delivered(one, !refused)
 		l.waiting = l.waiting[1:]
 	}
 	if len(l.waiting) == 0 {
-		p.settled()
+		p.Settled()
 	}
 }
 
 // snapshot begins a process anew after frame n, as a shim would tell a collector that knows nothing: texts, domains and nodes.
-func (s *stream) snapshot(t *testing.T, p *process, n uint64) {
+func (s *stream) snapshot(t *testing.T, p *Process, n uint64) {
 	pinned := func(k wire.Kind, body []byte) {
-		require.NoError(t, p.frame(wire.Frame{Kind: k, Flags: wire.FlagPinned, Body: body}))
+		require.NoError(t, p.Frame(wire.Frame{Kind: k, Flags: wire.FlagPinned, Body: body}))
 	}
 	var correlation uint32
 	launched := false
@@ -281,7 +281,7 @@ func (s *stream) snapshot(t *testing.T, p *process, n uint64) {
 	if launched {
 		flag = 1
 	}
-	require.NoError(t, p.frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(n), u32(correlation, flag)...)}))
+	require.NoError(t, p.Frame(wire.Frame{Kind: wire.KindBase, Body: append(u64(n), u32(correlation, flag)...)}))
 }
 
 // TestTheBooksHoldUnderEveryFault plays recordings, changed at random, with faults at random, and checks the identities at
@@ -354,18 +354,18 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 	var came records
 	for i := 0; i < cut; i++ {
 		f := s.frames[i]
-		if f.Number > p.got {
+		if f.Number > p.lastFrame {
 			came.add(holds(f))
 		}
-		require.NoError(t, p.frame(f))
+		require.NoError(t, p.Frame(f))
 		booksHold(t, p)
 		switch {
 		case s.chance(20):
-			p.cut()
+			p.Cut()
 			booksHold(t, p)
 		case restarts > 0 && s.chance(30):
 			restarts--
-			again = p.acknowledgeable()
+			again = p.Acknowledgeable()
 			p = begin(s.hello)
 			s.snapshot(t, p, again)
 			*l = pipeline{t: t, rng: s.rng, refuses: l.refuses, last: map[uint16]*chunk.Chunk{}}
@@ -379,7 +379,7 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 		l.take(p, false)
 		booksHold(t, p)
 	}
-	p.end(cut < len(s.frames))
+	p.End(cut < len(s.frames))
 	booksHold(t, p)
 	l.take(p, true)
 	booksHold(t, p)
@@ -388,7 +388,7 @@ func bookProperty(t *testing.T, r *krec.Recording, seed uint64) {
 
 // settledBooks checks an account that is over against what was counted beside it. whole says that it was heard from its
 // first frame to BYE.
-func settledBooks(t *testing.T, s *stream, p *process, l *pipeline, came records, whole bool) {
+func settledBooks(t *testing.T, s *stream, p *Process, l *pipeline, came records, whole bool) {
 	var got, rows, refused, packed records
 	unpacked := uint64(0) // copies whose times cannot be believed
 	for _, d := range p.devices {
@@ -407,7 +407,7 @@ func settledBooks(t *testing.T, s *stream, p *process, l *pipeline, came records
 		require.LessOrEqual(t, d.packed.books.packed.kernels, kept+c[books.KernelsLate])
 		losses := p.losses(d)
 		invalid, bad := uint64(0), uint64(0)
-		for _, reason := range invalidReasons {
+		for _, reason := range InvalidReasons {
 			invalid += losses[reason]
 		}
 		for _, n := range d.badCopies {
@@ -420,13 +420,13 @@ func settledBooks(t *testing.T, s *stream, p *process, l *pipeline, came records
 			footer(t, last)
 		}
 	}
-	got.add(p.beyond)
+	got.add(p.overDevices)
 	require.Equal(t, came, got, "records that came")
 	require.Equal(t, l.rows.consumed, rows)
 	require.Equal(t, l.rows.refused, refused)
 	rows.add(refused)
 	require.Equal(t, packed, rows)
-	require.Equal(t, got.copies, packed.copies+unpacked+p.beyond.copies, "copies are packed, or counted")
+	require.Equal(t, got.copies, packed.copies+unpacked+p.overDevices.copies, "copies are packed, or counted")
 	if whole {
 		require.Equal(t, s.took.kernels+s.took.copies, p.dropped[books.Wire], "what the wire took")
 	}

@@ -23,7 +23,7 @@ func parseRank(text string) (int64, bool) {
 }
 
 // stepRank is the rank of a step: what its text gives, else its device's.
-func (p *process) stepRank(d *deviceState, s *step.Step) int64 {
+func (p *Process) stepRank(d *deviceState, s *step.Step) int64 {
 	if rank, ok := givenRank(s); ok {
 		return rank
 	}
@@ -32,11 +32,11 @@ func (p *process) stepRank(d *deviceState, s *step.Step) int64 {
 
 // reports copies the totals of each device; those of the process as a whole are in that of the device which
 // was seen first.
-func (p *process) reports() []rankReport {
-	reports := make([]rankReport, max(1, len(p.devices)))
+func (p *Process) Reports() []Report {
+	reports := make([]Report, max(1, len(p.devices)))
 	if len(p.devices) == 0 {
 		reports[0] = p.report(&deviceState{}) // no kernel has shown which device it is
-		reports[0].unplaced = !p.over && p.info["mode"] != "off"
+		reports[0].unplaced = !p.accountEnded && p.info["mode"] != "off"
 	}
 	for i, d := range p.devices {
 		reports[i] = p.report(d)
@@ -46,22 +46,22 @@ func (p *process) reports() []rankReport {
 	first := &reports[max(0, slices.Index(p.devices, p.main))]
 	c := p.names.Counts
 	first.whole = true
-	first.launches = launchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled, Unchecked: c.Unchecked}
+	first.launches = LaunchCounts{All: c.Launches, Captured: c.Captured, Unfulfilled: c.Unfulfilled, Unchecked: c.Unchecked}
 	first.stepRanges = p.ranges.Counts.Steps + uint64(p.graphMode.next)
 	first.missing = p.missing
 	first.mismatches = p.mismatches
 	first.limited = p.limitedByName()
-	first.ranges = &rangesReport{
+	first.ranges = &RangesReport{
 		counts: p.ranges.Counts, open: p.ranges.Open(), leaks: p.ranges.Leaks(maxListed), unmatched: p.ranges.Unmatched(maxListed),
 	}
 	first.stats = maps.Clone(p.stats)
 	first.late = p.who.late
-	first.nccl = p.ncclLine()
+	first.NCCL = p.ncclLine()
 	return reports
 }
 
 // ncclLine is what NCCL said of the process; nil if it said nothing.
-func (p *process) ncclLine() *ncclLine {
+func (p *Process) ncclLine() *NCCLReport {
 	c := p.nccl.Counts
 	if c.Payloads == 0 {
 		return nil
@@ -70,8 +70,8 @@ func (p *process) ncclLine() *ncclLine {
 	if !w.OK {
 		w.Rank, w.Device = -1, -1
 	}
-	return &ncclLine{
-		Comm: sessionName(w.CommID), Rank: w.Rank, Ranks: w.Ranks, Device: w.Device,
+	return &NCCLReport{
+		Comm: SessionName(w.CommID), Rank: w.Rank, Ranks: w.Ranks, Device: w.Device,
 		Open: p.nccl.Open(), Payloads: c.Payloads, Unread: c.Unread,
 	}
 }
@@ -84,25 +84,25 @@ const maxListed = 10
 const hungAfter = 30e9
 
 // idle is how long the engine did nothing, ns.
-func (p *process) idle() uint64 { return max(p.now, p.active) - p.active }
+func (p *Process) idle() uint64 { return max(p.now, p.active) - p.active }
 
 // hung reports whether the engine does nothing while kernels that it launched do not come, as when ranks wait for one another.
-func (p *process) hung() bool {
-	return !p.over && !p.untraced && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
+func (p *Process) hung() bool {
+	return !p.accountEnded && !p.untraced && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
 }
 
-func (p *process) report(d *deviceState) rankReport {
+func (p *Process) report(d *deviceState) Report {
 	t := d.account.Time()
 	counts := p.counts(d)
-	r := rankReport{
+	r := Report{
 		info: maps.Clone(p.info), claims: p.claimed(), runFrom: p.runFrom(), rankFrom: p.rankFrom(),
 		mode: p.mode, tracing: !p.untraced, hung: p.hung(), rank: d.rank, device: int(d.id),
-		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.last, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
+		sinceNS: p.since, nowNS: p.now, firstNS: t.First, lastNS: d.lastKernelEnd, watermarkNS: t.Watermark, lastStepNS: d.lastStep,
 		computeNS: t.Compute, commNS: t.Comm, idleNS: t.Idle, unknownNS: t.Unknown,
-		overlapNS: t.Overlapped, copyNS: t.Copy, cuptiNS: d.taken.in(p.mode, d.kernels).cost,
-		counts: counts, kernels: d.kernels, pending: counts[books.KernelsPending], comm: d.comm, called: d.called,
-		became: kernelStates{
-			InSteps: d.inSteps, Outside: d.sum.Outside, Late: d.sum.Late, Invalid: d.sum.Invalid, Duplicate: d.sum.Duplicate,
+		overlapNS: t.Overlapped, copyNS: t.Copy, CUPTINS: d.taken.in(p.mode, d.kernels).cost,
+		counts: counts, kernels: d.kernels, pending: counts[books.KernelsPending], comm: d.commKernels, called: d.kernelsWithCall,
+		became: KernelStates{
+			InSteps: d.inSteps, Outside: d.unattributed.Outside, Late: d.unattributed.Late, Invalid: d.unattributed.Invalid, Duplicate: d.unattributed.Duplicate,
 		},
 		invalid: maps.Clone(d.invalid), copies: maps.Clone(d.copies),
 		coverage: d.coverage.Report(coverNames), complete: d.complete, incomplete: maps.Clone(d.failed), dropped: p.losses(d), readable: p.readable,
@@ -110,7 +110,7 @@ func (p *process) report(d *deviceState) rankReport {
 	for _, s := range d.series {
 		r.series = append(r.series, *s)
 	}
-	slices.SortFunc(r.series, func(a, b seriesReport) int {
+	slices.SortFunc(r.series, func(a, b SeriesReport) int {
 		return cmp.Or(cmp.Compare(a.program, b.program), cmp.Compare(a.batch, b.batch), cmp.Compare(a.kv, b.kv))
 	})
 	return r
@@ -126,7 +126,7 @@ var overflow = seriesKey{"other", "other", "other"}
 const maxProgram = 64
 
 // labels are the labels of a step's metrics.
-func (p *process) labels(s *step.Step) seriesKey {
+func (p *Process) labels(s *step.Step) seriesKey {
 	seqs := max(s.Seqs, 1)
 	tokens := cmp.Or(s.Tokens, s.Seqs)
 	key := seriesKey{s.Program, p.set.buckets.batch.label(tokens), p.set.buckets.kv.label((s.KV + seqs - 1) / seqs)}
@@ -137,7 +137,7 @@ func (p *process) labels(s *step.Step) seriesKey {
 }
 
 // seriesOf is the series that a step counts in.
-func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
+func (p *Process) seriesOf(d *deviceState, s *step.Step) *SeriesReport {
 	key := p.labels(s)
 	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
 		key = overflow
@@ -145,14 +145,14 @@ func (p *process) seriesOf(d *deviceState, s *step.Step) *seriesReport {
 	}
 	r := d.series[key]
 	if r == nil {
-		r = &seriesReport{program: key.program, batch: key.batch, kv: key.kv}
+		r = &SeriesReport{program: key.program, batch: key.batch, kv: key.kv}
 		d.series[key] = r
 	}
 	return r
 }
 
 // add counts a complete step.
-func (s *seriesReport) add(t *step.Step) {
+func (s *SeriesReport) add(t *step.Step) {
 	s.steps++
 	s.computeNS += t.Compute
 	s.commNS += t.ExposedComm
@@ -161,7 +161,7 @@ func (s *seriesReport) add(t *step.Step) {
 }
 
 // add adds o.
-func (l *loose) add(o loose) {
+func (l *Unattributed) add(o Unattributed) {
 	l.Outside += o.Outside
 	l.Late += o.Late
 	l.Invalid += o.Invalid

@@ -22,7 +22,7 @@ func (s *Source) Run() string { return s.Info["run"] }
 // Instance is run/rank/pid, and the device where it has no rank: the service.instance.id of a rank that is alone.
 func (s *Source) Instance() string {
 	name := s.Info["run"] + "/" + strconv.FormatInt(s.Rank, 10) + "/" + s.Info["pid"]
-	if s.Rank == noRank {
+	if s.Rank == NoRank {
 		name += "/" + strconv.Itoa(s.Device)
 	}
 	return name
@@ -51,7 +51,7 @@ type Sink interface {
 }
 
 // source is the source of a device's steps of a rank.
-func (p *process) source(d *deviceState, rank int64) *Source {
+func (p *Process) source(d *deviceState, rank int64) *Source {
 	if d.source == nil || d.source.Rank != rank {
 		d.source = &Source{Info: maps.Clone(p.info), Rank: rank, Device: int(d.id), Session: p.session, Mode: p.mode}
 	}
@@ -59,7 +59,7 @@ func (p *process) source(d *deviceState, rank int64) *Source {
 }
 
 // finalStep is a final step as sinks take it.
-func (p *process) finalStep(d *deviceState, s *step.Step, n numbered) FinalStep {
+func (p *Process) finalStep(d *deviceState, s *step.Step, n numbered) FinalStep {
 	labels := p.labels(s)
 	return FinalStep{
 		Step: s, Source: p.source(d, p.stepRank(d, s)), Seq: n.seq, Pairs: n.pairs,
@@ -91,7 +91,7 @@ const (
 )
 
 // notice gives the receiver a message to log.
-func (p *process) notice(level Level, message string, pairs ...Pair) {
+func (p *Process) notice(level Level, message string, pairs ...Pair) {
 	if p.set.notice != nil {
 		p.set.notice(Notice{level, message, pairs})
 	}

@@ -97,7 +97,7 @@ func TestALaunchWithoutItsRecordIsGivenUpAfterATimeout(t *testing.T) {
 	s.Flushed(9 * second)
 	require.EqualValues(t, 1, s.report().complete, "the third step ended after the watermark")
 	require.EqualValues(t, 2, s.report().pending+s.report().complete)
-	before := s.p.acknowledgeable()
+	before := s.p.Acknowledgeable()
 	s.Flushed(12 * second)
 	require.EqualValues(t, 1, s.report().complete, "nothing started later than a timeout after it: it may still be running")
 	s.oneStep(12*second, 4)
@@ -108,7 +108,7 @@ func TestALaunchWithoutItsRecordIsGivenUpAfterATimeout(t *testing.T) {
 	require.EqualValues(t, 1, r.launches.Unfulfilled)
 	require.EqualValues(t, 1, r.missing)
 	require.NotZero(t, r.unknownNS)
-	require.Greater(t, s.p.acknowledgeable(), before)
+	require.Greater(t, s.p.Acknowledgeable(), before)
 	s.Ran(2, 1010, 1020) // it comes after all
 	require.EqualValues(t, 1, s.report().became.Late)
 }
@@ -149,7 +149,7 @@ func TestAStepWhoseRangeNeverEndsTimesOut(t *testing.T) {
 	r := s.report()
 	require.EqualValues(t, 1, r.became.Outside, "launches in a step that was given up are outside")
 	require.EqualValues(t, 1, r.became.InSteps)
-	require.EqualValues(t, s.Number, s.p.acknowledgeable())
+	require.EqualValues(t, s.Number, s.p.Acknowledgeable())
 }
 
 func TestRecordsThatComeTwice(t *testing.T) {
@@ -244,7 +244,7 @@ func TestAReplayThatNothingShowsToHaveEndedIsIncomplete(t *testing.T) {
 			require.EqualValues(t, 1, r.launches.Unfulfilled)
 			require.Zero(t, r.missing, "no record is missing for sure")
 			require.LessOrEqual(t, r.idleNS, uint64(980_000), "between the steps at most")
-			require.EqualValues(t, s.Number, s.p.acknowledgeable())
+			require.EqualValues(t, s.Number, s.p.Acknowledgeable())
 		})
 	}
 	s := uncounted(t, func(*script) {})
@@ -394,7 +394,7 @@ func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 	require.Len(t, s.lines, 1)
 	require.Equal(t, "step:decode seq=5,tokens=1", s.lines[0].Text)
 	require.Equal(t, "joined_late", s.lines[0].Reason, "its first launches were not heard")
-	require.Equal(t, loose{Outside: 1}, s.p.loose(), "what was settled before is not counted again")
+	require.Equal(t, Unattributed{Outside: 1}, s.p.Unattributed(), "what was settled before is not counted again")
 }
 
 func TestAnEngineThatIsGone(t *testing.T) {
@@ -479,7 +479,7 @@ func TestTooMuchMemoryEndsWhatIsOpen(t *testing.T) {
 	for i := range uint32(300) {
 		s.Launch(1001+uint64(i), 10+i)
 		s.Ran(10+i, 1010+uint64(i), 1011+uint64(i))
-		s.p.loose() // as the session does when it acknowledges
+		s.p.Unattributed() // as the session does when it acknowledges
 		require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes*5/4)
 	}
 	s.Pop(2000)
@@ -527,7 +527,7 @@ func TestWhatHoldsBackAnAcknowledgementIsSaid(t *testing.T) {
 	s := newScript(t)
 	holds := func(settled uint64, what string) {
 		t.Helper()
-		frame, by := s.p.holds()
+		frame, by := s.p.Holds()
 		require.Equal(t, what, by)
 		require.Equal(t, settled, frame)
 	}

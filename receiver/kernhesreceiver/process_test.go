@@ -61,20 +61,20 @@ var deliveries = map[string]fakeshim.Options{
 }
 
 // newTestProcess is a process with the default configuration that keeps its lines.
-func newTestProcess(hello wire.Hello) *process {
+func newTestProcess(hello wire.Hello) *Process {
 	return begin(testSettings(), hello)
 }
 
 // play gives frames, each with its head, to a process that it makes of HELLO, and ends it as BYE or as gone.
-func play(frames [][]byte, each func(*process)) (*process, []stepLine, error) {
-	var p *process
-	var lines []stepLine
+func play(frames [][]byte, each func(*Process)) (*Process, []StepTotals, error) {
+	var p *Process
+	var lines []StepTotals
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
 	for {
 		f, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			p.end(true)
-			return p, append(lines, p.takeLines()...), nil
+			p.End(true)
+			return p, append(lines, p.TakeSteps()...), nil
 		}
 		if err != nil {
 			return p, lines, err
@@ -87,14 +87,14 @@ func play(frames [][]byte, each func(*process)) (*process, []stepLine, error) {
 			p = newTestProcess(h)
 			continue
 		}
-		if err := p.frame(f); err != nil {
+		if err := p.Frame(f); err != nil {
 			return p, lines, err
 		}
 		if f.Kind == wire.KindBye {
-			p.end(false)
+			p.End(false)
 		}
-		lines = append(lines, p.takeLines()...)
-		p.settled()
+		lines = append(lines, p.TakeSteps()...)
+		p.Settled()
 		if each != nil {
 			each(p)
 		}
@@ -103,9 +103,9 @@ func play(frames [][]byte, each func(*process)) (*process, []stepLine, error) {
 
 // booksHold fails unless each identity of the process's counts holds, but for those that lies tells of: a shim that
 // says what is not so can break these.
-func booksHold(t *testing.T, p *process, lies ...string) {
+func booksHold(t *testing.T, p *Process, lies ...string) {
 	t.Helper()
-	for i, r := range p.reports() {
+	for i, r := range p.Reports() {
 		for name, n := range books.Residues(r.counts) {
 			if !slices.Contains(lies, name) {
 				require.Zero(t, n, "rank %d: residue of %s: %v", i, name, r.counts)
@@ -117,7 +117,7 @@ func booksHold(t *testing.T, p *process, lies ...string) {
 }
 
 // rows are the lines as the oracle's rows.
-func rows(lines []stepLine, device int) []oracle.Row {
+func rows(lines []StepTotals, device int) []oracle.Row {
 	rows := []oracle.Row{}
 	for _, l := range lines {
 		if l.Device == device && l.Kernels > 0 {
@@ -139,10 +139,10 @@ func sortRows(rows []oracle.Row) {
 }
 
 // equal compares an account with what the oracle worked out.
-func equal(t *testing.T, want *oracle.Work, p *process, lines []stepLine) {
+func equal(t *testing.T, want *oracle.Work, p *Process, lines []StepTotals) {
 	t.Helper()
 	booksHold(t, p)
-	reports := p.reports()
+	reports := p.Reports()
 	require.Len(t, reports, len(want.Devices))
 	first := reports[0]
 	require.EqualValues(t, want.Launches, first.launches.All, "launches")
@@ -194,13 +194,13 @@ func TestRecordingsGiveTheirFigures(t *testing.T) {
 		for how, options := range deliveries {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				frames := 0
-				p, lines, err := play(fakeshim.Frames(recording.Recording, options), func(p *process) {
+				p, lines, err := play(fakeshim.Frames(recording.Recording, options), func(p *Process) {
 					if frames++; frames%16 == 0 { // a report of all steps so far is not cheap
 						booksHold(t, p)
 					}
 				})
 				require.NoError(t, err)
-				r := p.reports()[0]
+				r := p.Reports()[0]
 				require.EqualValues(t, want.Kernels, r.kernels)
 				require.EqualValues(t, want.Compute, r.computeNS)
 				require.EqualValues(t, want.Comm, r.commNS)
@@ -233,7 +233,7 @@ func TestStoriesGiveTheOraclesFigures(t *testing.T) {
 	for _, story := range krec.Stories() {
 		for how, options := range deliveries {
 			t.Run(story.Name+"/"+how, func(t *testing.T) {
-				p, lines, err := play(fakeshim.Frames(story.Recording, options), func(p *process) { booksHold(t, p) })
+				p, lines, err := play(fakeshim.Frames(story.Recording, options), func(p *Process) { booksHold(t, p) })
 				require.NoError(t, err)
 				equal(t, oracle.Do(story.Recording, oracle.Collective), p, lines)
 			})

@@ -13,7 +13,7 @@ import (
 )
 
 // flushed takes a heartbeat: the watermark advances, and with it device time and steps.
-func (p *process) flushed(body []byte) error {
+func (p *Process) flushed(body []byte) error {
 	f, err := wire.ParseFlushed(body)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *process) flushed(body []byte) error {
 }
 
 // lost takes note of a loss before a time, unix ns: idle is unknown up to the next flush after that.
-func (p *process) lost(until uint64) {
+func (p *Process) lost(until uint64) {
 	p.loss = true
 	p.lossUntil = max(p.lossUntil, until)
 	for _, d := range p.devices {
@@ -69,7 +69,7 @@ func (p *process) lost(until uint64) {
 }
 
 // lostRecords takes a loss that the shim saw.
-func (p *process) lostRecords(body []byte) error {
+func (p *Process) lostRecords(body []byte) error {
 	l, err := wire.ParseLost(body)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *process) lostRecords(body []byte) error {
 }
 
 // advance moves the watermark, unix ns; it never goes back.
-func (p *process) advance(watermark uint64) {
+func (p *Process) advance(watermark uint64) {
 	p.watermark = max(p.watermark, watermark)
 	closed, abandoned := p.steps.Close(p.watermark, p.set.stepTimeout)
 	for _, id := range abandoned {
@@ -103,7 +103,7 @@ func (p *process) advance(watermark uint64) {
 }
 
 // closed lets closed steps wait until they are final, in order of their first start.
-func (p *process) closed(steps []*step.Step) {
+func (p *Process) closed(steps []*step.Step) {
 	for _, s := range steps {
 		d := p.device(s.Device)
 		d.closed = append(d.closed, s)
@@ -117,7 +117,7 @@ func (p *process) closed(steps []*step.Step) {
 
 // finalize settles the steps whose foreign compute can be known: the watermark has passed them, and
 // steps that began earlier are closed, or do not close for a timeout.
-func (p *process) finalize(d *deviceState, all bool) {
+func (p *Process) finalize(d *deviceState, all bool) {
 	if len(d.closed) == 0 {
 		return
 	}
@@ -138,7 +138,7 @@ func (p *process) finalize(d *deviceState, all bool) {
 }
 
 // final counts a step.
-func (p *process) final(d *deviceState, s *step.Step) {
+func (p *Process) final(d *deviceState, s *step.Step) {
 	p.settle()
 	p.stepped(d)
 	n := p.numbered(d, s)
@@ -158,29 +158,29 @@ func (p *process) final(d *deviceState, s *step.Step) {
 	// The rest of a step that an earlier collector had would be other spans under the same ids.
 	if p.set.sink != nil && !s.Joined {
 		if span, kept := p.set.sink.Take(p.finalStep(d, s, n)); kept && s.Complete() {
-			p.seriesOf(d, s).exemplar = exemplar{span, s.Wall(), s.Last}
+			p.seriesOf(d, s).exemplar = Exemplar{span, s.Wall(), s.Last}
 		}
 	}
 	if p.set.archive {
 		p.pack(d, s, n)
 	}
-	if p.set.lines {
-		p.lines = append(p.lines, p.line(d, s, n))
-		p.packing.sent.with(s.Frame)
+	if p.set.totals {
+		p.totals = append(p.totals, p.line(d, s, n))
+		p.packing.held.with(s.Frame)
 	}
 }
 
 // line is a step as the dump has it.
-func (p *process) line(d *deviceState, s *step.Step, n numbered) stepLine {
+func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
 	rank := p.stepRank(d, s)
-	return stepLine{
-		Kind: "step", Run: p.info["run"], Session: sessionName(p.session),
+	return StepTotals{
+		Kind: "step", Run: p.info["run"], Session: SessionName(p.session),
 		ID: fmt.Sprintf("%d/%d/%d", s.Begun, s.Thread, s.Device), Rank: rank, Device: int(s.Device),
 		Seq: n.seq, Pairs: n.pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
 		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called),
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
 		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
-		StartNS: s.First, EndNS: s.Last, Frame: p.got, Messages: s.Shape.Messages,
+		StartNS: s.First, EndNS: s.Last, Frame: p.lastFrame, Messages: s.Shape.Messages,
 	}
 }
 
@@ -188,11 +188,11 @@ func (p *process) line(d *deviceState, s *step.Step, n numbered) stepLine {
 const unheard = 3600e9
 
 // end closes what is open: the engine said BYE, or is gone.
-func (p *process) end(gone bool) {
-	if p.over {
+func (p *Process) End(gone bool) {
+	if p.accountEnded {
 		return
 	}
-	p.over = true
+	p.accountEnded = true
 	if !gone {
 		p.ranges.Finish()
 	}
@@ -228,5 +228,5 @@ func (p *process) end(gone bool) {
 		d.account.Finish()
 		p.finalize(d, true)
 	}
-	p.cut()
+	p.Cut()
 }

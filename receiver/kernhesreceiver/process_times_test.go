@@ -146,7 +146,7 @@ func TestRecordsThatEndAfterTheClockWaitForAFlush(t *testing.T) {
 	s.Pop(2)
 	s.Ran(1, 10, 3*second)
 	s.CopyOn(7, 2, 3*second, 3*second+10)
-	frame, by := s.p.holds()
+	frame, by := s.p.Holds()
 	require.EqualValues(t, 0, frame)
 	require.Equal(t, "an open step", by)
 	require.Zero(t, s.report().kernels)
@@ -157,7 +157,7 @@ func TestRecordsThatEndAfterTheClockWaitForAFlush(t *testing.T) {
 	require.Len(t, r.copies, 1)
 
 	s.Ran(3, 8*second, 9*second) // of a launch that was not heard
-	frame, by = s.p.holds()
+	frame, by = s.p.Holds()
 	require.EqualValues(t, s.Number-1, frame)
 	require.Equal(t, "records that end after the last flush", by)
 	s.end(true) // no flush says that it cannot be

@@ -33,7 +33,7 @@ type kernhesReceiver struct {
 	set       receiver.Settings
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
-	newEngine func(wire.Hello) engine
+	newEngine func(wire.Hello) account
 	rules     *rules.Files
 	starts    *identity.Starts
 	guard     guard
@@ -75,7 +75,7 @@ const maxLast = 256
 
 // newReceiver returns a receiver that is in no pipeline yet. newEngine begins the account of an engine process; nil: as
 // the configuration says.
-func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) engine) (*kernhesReceiver, error) {
+func newReceiver(set receiver.Settings, cfg *Config, newEngine func(wire.Hello) account) (*kernhesReceiver, error) {
 	obs, err := receiverhelper.NewObsReport(receiverhelper.ObsReportSettings{
 		ReceiverID: set.ID, Transport: string(cfg.Transport), LongLivedCtx: true, ReceiverCreateSettings: set,
 	})
@@ -386,7 +386,7 @@ func (r *kernhesReceiver) sweep(ctx context.Context) {
 		gone := !s.over && !s.left.IsZero() && time.Since(s.left) >= r.cfg.ReconnectTimeout
 		s.mu.Unlock()
 		if gone {
-			r.set.Logger.Warn("engine is gone", zap.String("session", sessionName(s.id)))
+			r.set.Logger.Warn("engine is gone", zap.String("session", SessionName(s.id)))
 			_, _ = r.finish(ctx, s, true) // what went wrong was logged and counted there
 		}
 		s.turn <- struct{}{}
@@ -397,7 +397,7 @@ func (r *kernhesReceiver) sweep(ctx context.Context) {
 // The caller has the session's turn.
 func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (uint64, error) {
 	s.mu.Lock()
-	s.engine.end(gone)
+	s.engine.End(gone)
 	s.collect()
 	s.mu.Unlock()
 	failed := r.deliverLast(ctx, s)
@@ -467,7 +467,7 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 			report.waiting++
 		}
 		for i := range s.reports {
-			if one := &s.reports[i]; s.connected && !one.unplaced && !one.guessed && one.rank != noRank {
+			if one := &s.reports[i]; s.connected && !one.unplaced && !one.guessed && one.rank != NoRank {
 				ranks[one.claimRank()]++
 			}
 		}
@@ -486,7 +486,7 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 }
 
 // append appends a session's ranks. The caller holds exporting.
-func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []rankReport, now time.Time) {
+func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []Report, now time.Time) {
 	for i := range reports {
 		report := &reports[i]
 		if report.unplaced {
@@ -503,7 +503,7 @@ type instances map[uint64]map[string]string
 
 // of names a rank of a session run/rank/pid, and adds the session if a live one has that name already: two containers
 // may well both have process 1. A session keeps its name.
-func (n instances) of(id uint64, r *rankReport) string {
+func (n instances) of(id uint64, r *Report) string {
 	plain := r.source().Instance()
 	if name, ok := n[id][plain]; ok {
 		return name
@@ -511,7 +511,7 @@ func (n instances) of(id uint64, r *rankReport) string {
 	name := plain
 	for _, names := range n {
 		if names[plain] == plain {
-			name = plain + "/" + sessionName(id)
+			name = plain + "/" + SessionName(id)
 		}
 	}
 	if n[id] == nil {

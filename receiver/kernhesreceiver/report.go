@@ -13,7 +13,7 @@ import (
 // A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
 // metrics and the dump say of it. A process has one for each device that it has used, in order
 // of the devices. Nothing in it changes after it was made.
-type rankReport struct {
+type Report struct {
 	info   map[string]string // HELLO's pairs as INFO changed them
 	mode   string            // in which kernels were traced last, also while they are not; off: none was yet
 	rank   int64
@@ -44,17 +44,17 @@ type rankReport struct {
 
 	computeNS, commNS, idleNS, unknownNS uint64 // device time: these add up to watermark − first start
 	overlapNS, copyNS                    uint64
-	cuptiNS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
+	CUPTINS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
 
 	counts     books.Counts      // all that the identities are of
 	kernels    uint64            // received
-	became     kernelStates      // what became of them
+	became     KernelStates      // what became of them
 	invalid    map[string]uint64 // those of became.Invalid, by reason
 	pending    uint64
 	comm       uint64 // classified as communication
 	called     uint64 // in steps, with a call
 	copies     map[string]uint64
-	launches   launchCounts
+	launches   LaunchCounts
 	mismatches uint64            // kernels and launches that the manifest does not explain
 	limited    map[string]uint64 // what did not fit, by limit; only in one report of a process, else nil
 	missing    uint64            // records that launches lacked when they were given up
@@ -65,17 +65,17 @@ type rankReport struct {
 	readable   bool
 
 	coverage coverage.Report
-	ranges   *rangesReport // of the process; only in one report, else nil
-	series   []seriesReport
+	ranges   *RangesReport // of the process; only in one report, else nil
+	series   []SeriesReport
 	stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
-	nccl     *ncclLine         // nil: no payload came; only in one report of a process
+	NCCL     *NCCLReport       // nil: no payload came; only in one report of a process
 }
 
 // lossSince is when losses began to be counted, unix ns.
-func (r *rankReport) lossSince() uint64 { return cmp.Or(r.lossSinceNS, r.sinceNS) }
+func (r *Report) lossSince() uint64 { return cmp.Or(r.lossSinceNS, r.sinceNS) }
 
 // A rangesReport is what is known of a process's NVTX ranges.
-type rangesReport struct {
+type RangesReport struct {
 	counts    ranges.Counts
 	open      uint64
 	leaks     []ranges.Leak
@@ -83,7 +83,7 @@ type rangesReport struct {
 }
 
 // kernelStates says what became of kernel records; each is in one of them.
-type kernelStates struct {
+type KernelStates struct {
 	InSteps   uint64 `json:"in_steps"`
 	Outside   uint64 `json:"outside"`
 	Late      uint64 `json:"late"`
@@ -92,9 +92,9 @@ type kernelStates struct {
 }
 
 // sum is all records that something became of.
-func (s kernelStates) sum() uint64 { return s.InSteps + s.Outside + s.Late + s.Invalid + s.Duplicate }
+func (s KernelStates) sum() uint64 { return s.InSteps + s.Outside + s.Late + s.Invalid + s.Duplicate }
 
-type launchCounts struct {
+type LaunchCounts struct {
 	All         uint64 `json:"launches"`
 	Captured    uint64 `json:"captured_launches"`
 	Unfulfilled uint64 `json:"unfulfilled_launches"`
@@ -102,17 +102,17 @@ type launchCounts struct {
 }
 
 // A seriesReport is the totals of the complete steps of one label set.
-type seriesReport struct {
+type SeriesReport struct {
 	program, batch, kv           string
 	steps                        uint64
 	computeNS, commNS, foreignNS uint64
 	wallNS                       uint64
-	wall                         [len(wallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
-	exemplar                     exemplar
+	wall                         [len(WallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
+	exemplar                     Exemplar
 }
 
 // An exemplar is the last step of a label set that was chosen for a trace.
-type exemplar struct {
+type Exemplar struct {
 	span   SpanID
 	wallNS uint64
 	endNS  uint64 // unix ns; 0: there is none
@@ -120,32 +120,32 @@ type exemplar struct {
 
 // wallBounds are the inclusive upper bounds of kern_step_seconds in ns: two to three a doubling where decode
 // steps lie (2 to 50 ms), coarser outside.
-var wallBounds = [...]uint64{
+var WallBounds = [...]uint64{
 	250e3, 500e3, 1e6, 2e6, 3e6, 4e6, 5e6, 6e6, 8e6, 10e6, 12e6, 15e6, 20e6, 25e6, 30e6, 40e6, 50e6,
 	75e6, 100e6, 150e6, 200e6, 300e6, 500e6, 1e9, 2e9, 5e9, 10e9, 30e9,
 }
 
 // addWall counts a complete step of that wall time.
-func (s *seriesReport) addWall(ns uint64) {
+func (s *SeriesReport) addWall(ns uint64) {
 	s.wallNS += ns
-	for i, bound := range wallBounds {
+	for i, bound := range WallBounds {
 		if ns <= bound {
 			s.wall[i]++
 			return
 		}
 	}
-	s.wall[len(wallBounds)]++
+	s.wall[len(WallBounds)]++
 }
 
 // source is whose numbers these are.
-func (r *rankReport) source() *Source {
+func (r *Report) source() *Source {
 	return &Source{Info: r.info, Rank: r.rank, Device: r.device, Mode: r.mode}
 }
 
 // claimRank is what the process claims to be: the name of its start, and the rank.
-func (r *rankReport) claimRank() string {
+func (r *Report) claimRank() string {
 	return cmp.Or(r.claims, r.info["run"]) + "/" + strconv.FormatInt(r.rank, 10)
 }
 
 // nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
-func (r *rankReport) nowOf() uint64 { return r.nowNS + uint64(r.silent) }
+func (r *Report) nowOf() uint64 { return r.nowNS + uint64(r.silent) }

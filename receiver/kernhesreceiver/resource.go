@@ -50,8 +50,8 @@ func rankResource(to pcommon.Map, r *Source, instance string) {
 	if r.Info[gpu+"uuid"] != "" || r.Info[gpu+"name"] != "" {
 		put(metadata.ResourceHwType, "gpu")
 	}
-	put(metadata.ResourceContainerId, r.Info[keyContainer])
-	put(metadata.ResourceK8sPodUid, r.Info[keyPod])
+	put(metadata.ResourceContainerId, r.Info[KeyContainer])
+	put(metadata.ResourceK8sPodUid, r.Info[KeyPod])
 	put(metadata.ResourceKernShimVersion, r.Info["shim_version"])
 	put(metadata.ResourceKernCuptiVersion, r.Info["cupti_version"])
 	put(metadata.ResourceKernCuptiKnownFaults, faults.IDs(faultsOf(r.Info, r.Mode)))

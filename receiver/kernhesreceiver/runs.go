@@ -16,7 +16,7 @@ type liveSession struct {
 	waits     time.Duration // since its connection ended, if it has none
 	open      uint64        // frames that were taken and are not settled
 	holds     string        // what rests on the first of them
-	reports   []rankReport
+	reports   []Report
 }
 
 // live is the sessions that have not ended.
@@ -26,8 +26,8 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 		if !s.over {
 			one := liveSession{id: s.id, connected: s.conn != nil, reports: s.reports()}
 			notice(one.reports, max(0, now.Sub(s.heard)))
-			settled, by := s.engine.holds()
-			one.open, one.holds = s.engine.received()-settled, by
+			settled, by := s.engine.Holds()
+			one.open, one.holds = s.engine.Received()-settled, by
 			if !one.connected {
 				one.waits = now.Sub(s.left)
 			}
@@ -39,8 +39,8 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 }
 
 // ranks goes through the reports of sessions.
-func ranks(sessions []liveSession) iter.Seq[*rankReport] {
-	return func(yield func(*rankReport) bool) {
+func ranks(sessions []liveSession) iter.Seq[*Report] {
+	return func(yield func(*Report) bool) {
 		for i := range sessions {
 			for k := range sessions[i].reports {
 				if !yield(&sessions[i].reports[k]) {

@@ -13,7 +13,7 @@ import (
 
 // rankOfRun is a session of one rank of a run, after some complete steps and comm kernels.
 func rankOfRun(run string, rank int64, steps, comm uint64) liveSession {
-	return liveSession{reports: []rankReport{{info: map[string]string{"run": run}, rank: rank, complete: steps, comm: comm}}}
+	return liveSession{reports: []Report{{info: map[string]string{"run": run}, rank: rank, complete: steps, comm: comm}}}
 }
 
 func TestQuietRuns(t *testing.T) {

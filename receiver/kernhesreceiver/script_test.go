@@ -34,14 +34,14 @@ func testSettings(changes ...func(*Settings)) Settings {
 // archived has all kernels packed, and no lines kept.
 func archived(s *Settings) { s.Archive, s.Lines = true, false }
 
-func begin(set Settings, hello wire.Hello) *process { return NewEngines(set).Begin(hello) }
+func begin(set Settings, hello wire.Hello) *Process { return NewEngines(set).Begin(hello) }
 
 // A script sends what it writes to a process.
 type script struct {
 	*shimscript.Script
 	t     *testing.T
-	p     *process
-	lines []stepLine
+	p     *Process
+	lines []StepTotals
 }
 
 func us(t uint64) uint64          { return shimscript.Us(t) }
@@ -62,13 +62,13 @@ func newScript(t *testing.T, pairs ...string) *script {
 }
 
 // scriptFor writes for a process.
-func scriptFor(t *testing.T, p *process) *script {
+func scriptFor(t *testing.T, p *Process) *script {
 	s := &script{t: t, p: p}
 	s.Script = &shimscript.Script{Out: func(f wire.Frame) {
 		t.Helper()
-		require.NoError(t, s.p.frame(f))
-		s.lines = append(s.lines, s.p.takeLines()...)
-		s.p.settled()
+		require.NoError(t, s.p.Frame(f))
+		s.lines = append(s.lines, s.p.TakeSteps()...)
+		s.p.Settled()
 	}}
 	return s
 }
@@ -78,16 +78,16 @@ func (s *script) bye() {
 	s.end(false)
 }
 func (s *script) end(gone bool) {
-	s.p.end(gone)
-	s.lines = append(s.lines, s.p.takeLines()...)
-	s.p.settled()
+	s.p.End(gone)
+	s.lines = append(s.lines, s.p.TakeSteps()...)
+	s.p.Settled()
 }
 
 // report checks the books and returns the numbers of the first device.
-func (s *script) report() rankReport {
+func (s *script) report() Report {
 	s.t.Helper()
 	booksHold(s.t, s.p)
-	return s.p.reports()[0]
+	return s.p.Reports()[0]
 }
 
 // oneStep is a step of one kernel that runs from at+10 to at+30.

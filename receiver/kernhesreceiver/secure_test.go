@@ -81,7 +81,7 @@ func newKeeper(t *testing.T) keeper {
 func secureBench(t *testing.T) (*bench, *tls.Config) {
 	t.Helper()
 	c := certify(t)
-	return newBenchOn(t, newKeeper(t), func(h wire.Hello) engine { return &fakeEngine{hello: h} }, func(cfg *Config) {
+	return newBenchOn(t, newKeeper(t), func(h wire.Hello) account { return &fakeEngine{hello: h} }, func(cfg *Config) {
 		cfg.Transport, cfg.Endpoint = confignet.TransportTypeTCP, "127.0.0.1:0"
 		cfg.TLS = configoptional.Some(c.server)
 		cfg.Auth = configoptional.Some(configauth.Config{AuthenticatorID: component.MustNewID("bearertokenauth")})

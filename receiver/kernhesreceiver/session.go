@@ -11,20 +11,20 @@ import (
 )
 
 // An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
-type engine interface {
-	frame(f wire.Frame) error      // takes one frame; an error ends the connection, not the session
-	received() uint64              // highest numbered frame taken
-	acknowledgeable() uint64       // highest frame of which every record is settled
-	holds() (uint64, string)       // the same, and what rests on the frame after it; "": nothing
-	takeLines() []stepLine         // steps that closed since the last call, in order of closing
-	takeChunks() []OutboundChunk   // chunks of packed steps that were cut since the last call
-	cut()                          // makes chunks of all packed steps
-	settled()                      // what was last taken is written and consumed
-	delivered(OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
-	loose() loose                  // records in frames up to acknowledgeable that are settled without a step
-	end(gone bool)                 // the engine said BYE, or is gone: everything open closes
-	ended() bool
-	reports() []rankReport
+type account interface {
+	Frame(f wire.Frame) error      // takes one frame; an error ends the connection, not the session
+	Received() uint64              // highest numbered frame taken
+	Acknowledgeable() uint64       // highest frame of which every record is settled
+	Holds() (uint64, string)       // the same, and what rests on the frame after it; "": nothing
+	TakeSteps() []StepTotals       // steps that closed since the last call, in order of closing
+	TakeChunks() []OutboundChunk   // chunks of packed steps that were cut since the last call
+	Cut()                          // makes chunks of all packed steps
+	Settled()                      // what was last taken is written and consumed
+	Delivered(OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
+	Unattributed() Unattributed    // records in frames up to acknowledgeable that are settled without a step
+	End(gone bool)                 // the engine said BYE, or is gone: everything open closes
+	Ended() bool
+	Reports() []Report
 }
 
 // A session is one engine process over all its connections.
@@ -41,21 +41,21 @@ type session struct {
 	past  remembered    // what the dump, or an earlier life of the session, knows
 
 	mu      sync.Mutex
-	engine  engine
-	conn    net.Conn  // nil: none is connected
-	left    time.Time // when the last connection ended
-	heard   time.Time // when the last frame came
-	acked   uint64    // highest frame acknowledged, and journaled if there is a dump
-	counted loose     // what the journal has
-	lost    *losses   // before the configuration was reloaded; nil: nothing
+	engine  account
+	conn    net.Conn     // nil: none is connected
+	left    time.Time    // when the last connection ended
+	heard   time.Time    // when the last frame came
+	acked   uint64       // highest frame acknowledged, and journaled if there is a dump
+	counted Unattributed // what the journal has
+	lost    *losses      // before the configuration was reloaded; nil: nothing
 	over    bool
 
 	// What waits to be delivered; whoever has the turn has these.
-	lines  []stepLine
+	lines  []StepTotals
 	chunks []OutboundChunk
 }
 
-func newSession(id uint64, e engine, past remembered) *session {
+func newSession(id uint64, e account, past remembered) *session {
 	s := &session{id: id, turn: make(chan struct{}, 1), engine: e, past: past, acked: past.frame, heard: time.Now()}
 	s.turn <- struct{}{}
 	return s
@@ -71,22 +71,22 @@ const (
 // frame gives a frame to the engine. The caller holds mu, and has the turn.
 func (s *session) frame(f wire.Frame) error {
 	s.lost.next(f.Number, s.engine)
-	err := s.engine.frame(f)
+	err := s.engine.Frame(f)
 	s.lost.next(0, s.engine)
 	return err
 }
 
 // reports are the engine's, with what was lost before. The caller holds mu.
-func (s *session) reports() []rankReport {
-	reports := s.engine.reports()
+func (s *session) reports() []Report {
+	reports := s.engine.Reports()
 	s.lost.add(reports)
 	return reports
 }
 
 // collect takes what has become final from the engine. The caller holds mu, and has the turn.
 func (s *session) collect() {
-	s.lines = append(s.lines, s.engine.takeLines()...)
-	s.chunks = append(s.chunks, s.engine.takeChunks()...)
+	s.lines = append(s.lines, s.engine.TakeSteps()...)
+	s.chunks = append(s.chunks, s.engine.TakeChunks()...)
 }
 
 // unsent is how many bytes of chunks wait. The caller has the turn.
@@ -130,7 +130,7 @@ func (s *session) deliver(d *dump, send func(*OutboundChunk) (taken bool, err er
 // parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the turn, and not mu.
 func (s *session) parted(taken bool) {
 	s.mu.Lock()
-	s.engine.delivered(s.chunks[0], taken)
+	s.engine.Delivered(s.chunks[0], taken)
 	s.mu.Unlock()
 	s.chunks = s.chunks[1:]
 }
@@ -138,7 +138,7 @@ func (s *session) parted(taken bool) {
 // acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.
 // The caller holds mu.
 func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
-	frame = s.engine.acknowledgeable()
+	frame = s.engine.Acknowledgeable()
 	if frame <= s.acked || len(s.lines)+len(s.chunks) > 0 {
 		return 0, false, nil
 	}
@@ -147,24 +147,24 @@ func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
 			return 0, false, err
 		}
 	}
-	s.counted = s.engine.loose() // also without a dump: the engine forgets what it has counted
+	s.counted = s.engine.Unattributed() // also without a dump: the engine forgets what it has counted
 	s.acked = frame
 	return frame, true, nil
 }
 
 // ackLine is the journal entry for frame. The caller holds mu.
 func (s *session) ackLine(frame uint64) ackLine {
-	return ackLine{Kind: "ack", Session: sessionName(s.id), Frame: frame, loose: s.engine.loose().less(s.counted)}
+	return ackLine{Kind: "ack", Session: SessionName(s.id), Frame: frame, Unattributed: s.engine.Unattributed().less(s.counted)}
 }
 
 // finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
 // line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
 // says why it could not be. The caller holds mu.
-func (s *session) finish(d *dump, gone bool, failed error) (reports []rankReport, err error) {
-	s.engine.settled()
+func (s *session) finish(d *dump, gone bool, failed error) (reports []Report, err error) {
+	s.engine.Settled()
 	s.over = true
 	reports = s.reports()
-	frame := max(s.acked, s.engine.acknowledgeable())
+	frame := max(s.acked, s.engine.Acknowledgeable())
 	if failed != nil || d == nil {
 		s.acked = frame
 		return reports, failed
@@ -172,7 +172,7 @@ func (s *session) finish(d *dump, gone bool, failed error) (reports []rankReport
 	if err := d.write(append(sessionLines(s.id, reports, how(gone)), s.ackLine(frame))...); err != nil {
 		return reports, err
 	}
-	s.acked, s.counted = frame, s.engine.loose()
+	s.acked, s.counted = frame, s.engine.Unattributed()
 	return reports, nil
 }
 

@@ -81,8 +81,8 @@ func agree(t *testing.T, got told) {
 		p, lines, err := play(frames, nil)
 		require.NoError(t, err)
 		booksHold(t, p)
-		require.Len(t, p.reports(), 1)
-		r, want := p.reports()[0], got.ranks[rank]
+		require.Len(t, p.Reports(), 1)
+		r, want := p.Reports()[0], got.ranks[rank]
 		require.EqualValues(t, want.Kernels, r.kernels, "kernels")
 		require.EqualValues(t, want.First, r.firstNS, "first")
 		require.EqualValues(t, want.Last, r.lastNS, "last")
@@ -94,7 +94,7 @@ func agree(t *testing.T, got told) {
 		if want.Traced == want.Steps {
 			require.EqualValues(t, want.Idle, r.idleNS, "idle")
 		}
-		bySeq := map[uint64]stepLine{}
+		bySeq := map[uint64]StepTotals{}
 		for _, l := range lines {
 			bySeq[l.Seq] = l
 		}
@@ -160,8 +160,8 @@ func TestASimulatedHang(t *testing.T) {
 		booksHold(t, p)
 		steps := got.steps[0]
 		require.False(t, steps[len(steps)-1].Complete)
-		require.EqualValues(t, len(steps)-1, p.reports()[0].complete)
-		require.EqualValues(t, got.ranks[0].Kernels, p.reports()[0].kernels)
+		require.EqualValues(t, len(steps)-1, p.Reports()[0].complete)
+		require.EqualValues(t, got.ranks[0].Kernels, p.Reports()[0].kernels)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestSimulatedLosses(t *testing.T) {
 	p, _, err := play(got.frames[1], nil)
 	require.NoError(t, err)
 	booksHold(t, p)
-	require.EqualValues(t, got.ranks[1].Kernels-got.ranks[1].Lost, p.reports()[0].kernels)
+	require.EqualValues(t, got.ranks[1].Kernels-got.ranks[1].Lost, p.Reports()[0].kernels)
 	require.EqualValues(t, got.ranks[1].Lost, p.dropped["cupti_dropped"])
 }
 
@@ -182,8 +182,8 @@ func TestSimulatedRangesOnly(t *testing.T) {
 	p, lines, err := play(got.frames[0], nil)
 	require.NoError(t, err)
 	require.Zero(t, got.ranks[0].Kernels)
-	require.EqualValues(t, len(got.steps[0]), p.reports()[0].stepRanges)
-	require.Empty(t, slices.DeleteFunc(lines, func(l stepLine) bool { return l.Kernels == 0 }))
+	require.EqualValues(t, len(got.steps[0]), p.Reports()[0].stepRanges)
+	require.Empty(t, slices.DeleteFunc(lines, func(l StepTotals) bool { return l.Kernels == 0 }))
 }
 
 // NCCL's payloads give each rank its number in the world, and each collective its group and bytes.
@@ -213,11 +213,11 @@ func TestSimulatedPayloads(t *testing.T) {
 				break
 			}
 			require.NoError(t, err)
-			require.NoError(t, p.frame(f))
+			require.NoError(t, p.Frame(f))
 		}
-		p.end(false)
+		p.End(false)
 		steps := 0
-		for _, one := range p.takeChunks() {
+		for _, one := range p.TakeChunks() {
 			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			{

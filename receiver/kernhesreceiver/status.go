@@ -59,7 +59,7 @@ type sessionStatus struct {
 	Lost          map[string]uint64 `json:"lost"`              // records, by reason
 	Readable      bool              `json:"drop_count_known"`  // CUPTI says how many it dropped
 	Missing       uint64            `json:"missing_kernels"`
-	launchCounts
+	LaunchCounts
 	Ranks []rankStatus `json:"ranks"`
 
 	stepRanges uint64
@@ -109,7 +109,7 @@ type rankStatus struct {
 	Steps        uint64            `json:"steps"`
 	Incomplete   map[string]uint64 `json:"steps_incomplete"`
 	Kernels      uint64            `json:"kernels"`
-	kernelStates
+	KernelStates
 	Pending     uint64            `json:"pending"`
 	InvalidBy   map[string]uint64 `json:"invalid_by_reason"`
 	CommKernels uint64            `json:"comm_kernels"`
@@ -163,7 +163,7 @@ func (s *sessionStatus) firstRank() int64 {
 }
 
 func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
-	s := sessionStatus{Session: sessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
+	s := sessionStatus{Session: SessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
 		Ranks: []rankStatus{}, Lost: map[string]uint64{}, OpenRanges: []openStatus{}, Unmatched: []unmatchedStatus{}, RangeFaults: map[string]uint64{}}
 	if !from.connected {
 		s.Waits = from.waits.Seconds()
@@ -181,7 +181,7 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 			s.Faults = faultTexts(r.info, s.Mode)
 			silent := r.silent.Seconds()
 			s.HeardAge, s.Up, s.Down = &silent, r.down == "", r.down
-			s.Readable, s.Missing, s.launchCounts = r.readable, r.missing, r.launches
+			s.Readable, s.Missing, s.LaunchCounts = r.readable, r.missing, r.launches
 		}
 		if r.ranges != nil {
 			s.ranges(r.ranges)
@@ -195,14 +195,14 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 	return s
 }
 
-func newRankStatus(r *rankReport) rankStatus {
+func newRankStatus(r *Report) rankStatus {
 	gpu := "gpu." + strconv.Itoa(r.device) + "."
 	return rankStatus{
 		Rank: r.rank, Device: r.device, GPU: clean(r.info[gpu+"name"]), UUID: clean(r.info[gpu+"uuid"]),
 		KernelAge: age(r.lastNS, r.nowOf()), StepAge: age(r.lastStepNS, r.nowOf()), WatermarkAge: age(r.watermarkNS, r.nowOf()),
 		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
 		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
-		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, kernelStates: r.became, Pending: r.pending,
+		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, KernelStates: r.became, Pending: r.pending,
 		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Books: r.counts, Residue: books.Residues(r.counts),
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ranges says of a session which of its NVTX ranges are open, and which texts match no pattern.
-func (s *sessionStatus) ranges(r *rangesReport) {
+func (s *sessionStatus) ranges(r *RangesReport) {
 	for _, l := range r.leaks {
 		s.OpenRanges = append(s.OpenRanges, openStatus{l.Thread, clean(l.Domain), clean(l.Text), l.Open, l.Leaking})
 	}
@@ -89,7 +89,7 @@ func problems(s *status, refused []string, quiet map[string]bool) []string {
 					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
 				}
 			}
-			if p.Connected && p.Run != "" && !p.guessed && r.Rank != noRank {
+			if p.Connected && p.Run != "" && !p.guessed && r.Rank != NoRank {
 				one := claim{p.claims, r.Rank}
 				claims[one] = append(claims[one], p.Run)
 			}

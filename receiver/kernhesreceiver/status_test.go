@@ -21,10 +21,10 @@ import (
 func statusStory(now time.Time) status {
 	at := uint64(now.UnixNano())
 	names := []coverage.Named{{Name: "<b>mystery</b>", Time: coverage.Time{NS: 2e9, Kernels: 4}}}
-	good := rankReport{
+	good := Report{
 		info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
 		rank: 0, nowNS: at - 1e9, firstNS: at - 10e9, lastNS: at - 3e9, watermarkNS: at - 2e9, lastStepNS: at - 4e9,
-		computeNS: 4e9, commNS: 1e9, idleNS: 3e9, kernels: 100, became: kernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, pending: 1,
+		computeNS: 4e9, commNS: 1e9, idleNS: 3e9, kernels: 100, became: KernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, pending: 1,
 		coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 2e9, Kernels: 4}, {NS: 1e9, Kernels: 50}, {NS: 1e9, Kernels: 36}},
 			InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},
@@ -37,7 +37,7 @@ func statusStory(now time.Time) status {
 	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
 	bad.dropped = map[string]uint64{"hes_buffer": 12}
 	bad.silent, bad.down, bad.stepRanges = 2*time.Second, isSilent, 5
-	good.ranges = &rangesReport{
+	good.ranges = &RangesReport{
 		counts: ranges.Counts{Steps: 3, Leaked: 2, Underflow: 1}, open: 71,
 		leaks:     []ranges.Leak{{Thread: 574, Domain: "<i>NCCL", Text: "init", Open: 70, Leaking: true}, {Thread: 9, Text: "main", Open: 1}},
 		unmatched: []ranges.Unmatched{{Text: "warm-up #", Example: "warm-up 1", Ranges: 2, Kernels: 5, NS: 3e9}},
@@ -49,16 +49,16 @@ func statusStory(now time.Time) status {
 	return newStatus(now, receiverReport{
 		since: now.Add(-time.Hour), bye: 2, delivery: &deliveryStatus{Error: "disk full", Since: &since, Refused: 7},
 	}, "v1", "2", []liveSession{
-		{id: 2, waits: 3 * time.Second, reports: []rankReport{bad}},
-		{id: 1, connected: true, open: 9, holds: "an open step", reports: []rankReport{good}},
-		{id: 3, connected: true, reports: []rankReport{good}},
+		{id: 2, waits: 3 * time.Second, reports: []Report{bad}},
+		{id: 1, connected: true, open: 9, holds: "an open step", reports: []Report{good}},
+		{id: 3, connected: true, reports: []Report{good}},
 	})
 }
 
 func TestStatus(t *testing.T) {
 	s := statusStory(time.Unix(1_800_000_000, 0))
 	require.Len(t, s.Sessions, 3)
-	assert.Equal(t, []string{sessionName(1), sessionName(3), sessionName(2)},
+	assert.Equal(t, []string{SessionName(1), SessionName(3), SessionName(2)},
 		[]string{s.Sessions[0].Session, s.Sessions[1].Session, s.Sessions[2].Session}, "by run and rank")
 	first, liar := s.Sessions[0], s.Sessions[2]
 	assert.Equal(t, "B200", first.Ranks[0].GPU)
@@ -101,7 +101,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusOfNothing(t *testing.T) {
-	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
 		info: map[string]string{"mode": "hes"}, unplaced: true, readable: true, firstNS: 5, watermarkNS: 3}}}})
 	assert.Empty(t, s.Problems)
 	assert.Nil(t, s.Sessions[0].Ranks[0].KernelAge)
@@ -167,7 +167,7 @@ func TestServeStatus(t *testing.T) {
 
 // Software tracing on a GPU without HES is as it should be.
 func TestSoftwareTracingIsNoProblem(t *testing.T) {
-	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
 		info: map[string]string{"mode": "software", "mode_reason": "this GPU has no HES"}, readable: true}}}})
 	assert.Empty(t, s.Problems)
 	assert.Equal(t, "this GPU has no HES", s.Sessions[0].ModeReason)
@@ -176,9 +176,9 @@ func TestSoftwareTracingIsNoProblem(t *testing.T) {
 func TestASessionWithoutSteps(t *testing.T) {
 	check := func(want string, kernels, steps uint64, unmatched ...ranges.Unmatched) {
 		t.Helper()
-		s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []rankReport{{
+		s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
 			info: map[string]string{"mode": "hes", "run": "r"}, readable: true, kernels: kernels, stepRanges: steps,
-			ranges: &rangesReport{unmatched: unmatched}}}}})
+			ranges: &RangesReport{unmatched: unmatched}}}}})
 		if want == "" {
 			assert.Empty(t, s.Problems)
 			return

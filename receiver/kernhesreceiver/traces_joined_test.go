@@ -21,7 +21,7 @@ func TestTheRestOfAStepIsNotTraced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newTracingBench(t, everything, trace.Flat, nil)
 			e := tracedEngine(b.tracer, wire.Hello{Version: 1, Session: 0xabc, Info: map[string]string{"run": "r", "rank": "0"}})
-			s := &shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.frame(f)) }}
+			s := &shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.Frame(f)) }}
 			s.Pinned = true
 			s.Push(1, "step:decode seq=5,tokens=1")
 			s.Base(test.base, 20)
@@ -34,7 +34,7 @@ func TestTheRestOfAStepIsNotTraced(t *testing.T) {
 			s.Ran(22, 50, 60)
 			s.Flushed(1000)
 			s.Bye()
-			e.end(false)
+			e.End(false)
 			b.drain()
 			roots, _ := whole(t, spansOf(t, b.sink.AllTraces()))
 			var seqs []int64

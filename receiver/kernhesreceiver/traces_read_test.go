@@ -74,15 +74,15 @@ func (b *tracingBench) number(t *testing.T, name string) int64 {
 }
 
 // tracedEngine is a process of the default configuration whose steps a tracer is offered; nil: none is.
-func tracedEngine(t *tracer, hello wire.Hello) engine {
+func tracedEngine(t *tracer, hello wire.Hello) account {
 	return newEngines(zap.NewNop(), createDefaultConfig().(*Config), false, t, &rules.Files{}, identity.NewStarts())(hello)
 }
 
 // playTraced plays frames into a process whose steps the tracer is offered, and writes what is picked after each frame.
-func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) engine {
+func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) account {
 	tb.Helper()
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
-	var p engine
+	var p account
 	for {
 		f, err := r.Next()
 		require.NoError(tb, err)
@@ -92,9 +92,9 @@ func (b *tracingBench) playTraced(tb testing.TB, frames [][]byte) engine {
 			p = tracedEngine(b.tracer, h)
 			continue
 		}
-		require.NoError(tb, p.frame(f))
+		require.NoError(tb, p.Frame(f))
 		if f.Kind == wire.KindBye {
-			p.end(false)
+			p.End(false)
 			b.drain()
 			return p
 		}

@@ -185,7 +185,7 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 	p := b.playTraced(t, frames)
 	spans := spansOf(t, b.sink.AllTraces())
 	m := pmetric.NewMetrics()
-	for _, r := range p.reports() {
+	for _, r := range p.Reports() {
 		appendRank(m, &r, false, "", "", time.Time{})
 	}
 	found := 0
@@ -208,7 +208,7 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 
 	frames, _, _ = shimscript.GraphSteps(10)
 	p = newTracingBench(t, unsampled(), trace.Flat, nil).playTraced(t, frames)
-	for _, series := range p.reports()[0].series {
+	for _, series := range p.Reports()[0].series {
 		assert.Zero(t, series.exemplar)
 	}
 }
@@ -229,7 +229,7 @@ func TestBudgetAndQueueAreCounted(t *testing.T) {
 	p := b.playTraced(t, frames)
 	picked := b.number(t, "kernhes_sampled_steps")
 	assert.Positive(t, picked)
-	assert.EqualValues(t, p.reports()[0].complete, uint64(picked+b.number(t, "kernhes_unsampled_steps")), "each step was chosen: written or counted")
+	assert.EqualValues(t, p.Reports()[0].complete, uint64(picked+b.number(t, "kernhes_unsampled_steps")), "each step was chosen: written or counted")
 
 	b = newTracingBench(t, everything, trace.Flat, nil)
 	for range maxPicks + 7 {
@@ -243,7 +243,7 @@ func TestTracerWritesAndEnds(t *testing.T) {
 	b := newTracingBench(t, everything, trace.Flat, nil)
 	b.start(time.Hour)
 	r := wire.NewReader(bytes.NewReader(bytes.Join(frames, nil)))
-	var p engine
+	var p account
 	for f, err := r.Next(); err == nil; f, err = r.Next() {
 		if f.Kind == wire.KindHello {
 			h, err := wire.ParseHello(f.Body)
@@ -251,9 +251,9 @@ func TestTracerWritesAndEnds(t *testing.T) {
 			p = tracedEngine(b.tracer, h)
 			continue
 		}
-		require.NoError(t, p.frame(f))
+		require.NoError(t, p.Frame(f))
 	}
-	p.end(false)
+	p.End(false)
 	require.NoError(t, b.shutdown(t.Context()))
 	require.NoError(t, b.shutdown(t.Context()), "twice")
 	assert.Equal(t, 20+kernels, b.sink.SpanCount())
@@ -347,7 +347,7 @@ func BenchmarkGraphStepsTraced(b *testing.B) {
 				}
 				at := cpuTime(b)
 				r := wire.NewReader(bytes.NewReader(joined))
-				var p engine
+				var p account
 				for f, err := r.Next(); err == nil; f, err = r.Next() {
 					if f.Kind == wire.KindHello {
 						h, err := wire.ParseHello(f.Body)
@@ -359,9 +359,9 @@ func BenchmarkGraphStepsTraced(b *testing.B) {
 						p = tracedEngine(tracer, h)
 						continue
 					}
-					require.NoError(b, p.frame(f))
+					require.NoError(b, p.Frame(f))
 				}
-				p.end(false)
+				p.End(false)
 				if bench != nil {
 					bench.drain()
 				}

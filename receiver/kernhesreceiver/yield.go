@@ -99,7 +99,7 @@ func (r *kernhesReceiver) command(session string, ask yieldAsk) bool {
 		frame = wire.AppendControl(nil, wire.CommandResume, 0)
 	}
 	for _, s := range r.table.all() {
-		if sessionName(s.id) != session {
+		if SessionName(s.id) != session {
 			continue
 		}
 		s.mu.Lock()

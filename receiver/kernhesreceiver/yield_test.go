@@ -18,7 +18,7 @@ import (
 // A yielding process is one with what its shim sends.
 type yielding struct {
 	*shimscript.Script
-	e engine
+	e account
 }
 
 // TestYieldFindsTheStartsOfAName: two processes bring one rank of one name, a third is not settled.
@@ -34,7 +34,7 @@ func TestYieldFindsTheStartsOfAName(t *testing.T) {
 		}
 		starts.Arrive(next, info)
 		e := begin(wire.Hello{Session: next, Info: info})
-		return yielding{&shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.frame(f)) }}, e}
+		return yielding{&shimscript.Script{Out: func(f wire.Frame) { require.NoError(t, e.Frame(f)) }}, e}
 	}
 	first := process("run", "bar", "rank", "0", "pid", "1")
 	second := process("run", "bar", "rank", "0", "pid", "2")
@@ -46,7 +46,7 @@ func TestYieldFindsTheStartsOfAName(t *testing.T) {
 	other := process("run", "bar2", "rank", "0", "pid", "4")
 	other.Step(1, "step:decode seq=1", 0)
 	silent := process("run", "bar", "rank", "0", "pid", "5")
-	later := second.e.reports()[0].info["run"]
+	later := second.e.Reports()[0].info["run"]
 	require.NotEqual(t, "bar", later)
 
 	zero, one := int64(0), int64(1)
@@ -64,7 +64,7 @@ func TestYieldFindsTheStartsOfAName(t *testing.T) {
 	} {
 		var got []string
 		for _, s := range []yielding{first, second, early, other, silent} {
-			status := newSessionStatus(time.Now(), &liveSession{connected: true, reports: s.e.reports()})
+			status := newSessionStatus(time.Now(), &liveSession{connected: true, reports: s.e.Reports()})
 			if c.ask.fits(&status) {
 				got = append(got, status.PID)
 			}
@@ -93,7 +93,7 @@ func TestYield(t *testing.T) {
 	status, body := ask(t, b.r.control, "POST", "/yield?run=a&rank=0&seconds=7")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, map[string]any{"seconds": 7.0, "engines": []any{map[string]any{
-		"session": sessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
+		"session": SessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
 	check(free, wire.CommandYield, 7e9)
 
 	status, body = ask(t, b.r.control, "DELETE", "/yield?run=b")
