@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"context"
 	"sync"
 	"time"
@@ -18,7 +20,7 @@ import (
 // bound. The caller has the session's turn.
 func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool) {
 	for {
-		lost, err := s.deliver(r.dump, func(c *OutboundChunk) (bool, error) { return r.send(ctx, c) })
+		lost, err := s.deliver(r.dump, func(c *engine.OutboundChunk) (bool, error) { return r.send(ctx, c) })
 		r.delivered(ctx, lost, err)
 		if err == nil {
 			s.mu.Lock()
@@ -41,7 +43,7 @@ func (r *kernhesReceiver) deliver(ctx context.Context, s *session) (pending bool
 const defaultRetryDelay = 100 * time.Millisecond
 
 // send gives a chunk to the logs pipeline. What that refuses for good, taken says, is counted and gone.
-func (r *kernhesReceiver) send(ctx context.Context, c *OutboundChunk) (taken bool, err error) {
+func (r *kernhesReceiver) send(ctx context.Context, c *engine.OutboundChunk) (taken bool, err error) {
 	ctx = r.obs.StartLogsOp(ctx)
 	err = r.logs.ConsumeLogs(ctx, logsOf(c))
 	r.obs.EndLogsOp(ctx, metadata.Type.String(), 1, err)
@@ -53,7 +55,7 @@ func (r *kernhesReceiver) send(ctx context.Context, c *OutboundChunk) (taken boo
 }
 
 // logsOf is a chunk as the logs pipeline takes it.
-func logsOf(c *OutboundChunk) plog.Logs {
+func logsOf(c *engine.OutboundChunk) plog.Logs {
 	logs := plog.NewLogs()
 	resource := logs.ResourceLogs().AppendEmpty()
 	rankResource(resource.Resource().Attributes(), c.Source, c.Source.Instance())
@@ -62,7 +64,7 @@ func logsOf(c *OutboundChunk) plog.Logs {
 }
 
 // refused counts a chunk that is given up.
-func (r *kernhesReceiver) refused(ctx context.Context, c *OutboundChunk, err error) {
+func (r *kernhesReceiver) refused(ctx context.Context, c *engine.OutboundChunk, err error) {
 	kernels, copies := uint64(c.Kernels), uint64(c.Copies)
 	r.trouble.refuse(kernels+copies, err)
 	r.telemetry.RefusedKernels.Add(ctx, int64(kernels))
@@ -90,7 +92,7 @@ const lastTries = 50
 // deliverLast delivers what an ended session has; chunks that the pipeline does not take are given up.
 func (r *kernhesReceiver) deliverLast(ctx context.Context, s *session) error {
 	for try := 1; ; try++ {
-		lost, err := s.deliver(r.dump, func(c *OutboundChunk) (bool, error) { return r.send(ctx, c) })
+		lost, err := s.deliver(r.dump, func(c *engine.OutboundChunk) (bool, error) { return r.send(ctx, c) })
 		r.delivered(ctx, lost, err)
 		if err == nil || len(s.chunks) == 0 {
 			return err

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"context"
 	"errors"
 	"sync/atomic"
@@ -150,7 +152,7 @@ func TestLastChunksAreTriedForAWhile(t *testing.T) {
 			s, _ := b.r.table.find(1, nil)
 			e := s.engine.(*fakeEngine)
 			// The two chunks are cut as the session ends, so that only the last tries offer them.
-			e.last = []OutboundChunk{fakeChunk(0), fakeChunk(0)}
+			e.last = []engine.OutboundChunk{fakeChunk(0), fakeChunk(0)}
 			c.bye(1)
 			c.ack(1)
 			assert.Equal(t, want, e.became)

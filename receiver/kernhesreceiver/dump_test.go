@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -142,7 +144,7 @@ func TestAPartialWriteLeavesNoTornLine(t *testing.T) {
 	require.NoError(t, err)
 	disk := &fullDisk{File: d.file.(*os.File)}
 	d.file = disk
-	line := func(id string) StepTotals { return StepTotals{Kind: "step", Session: "01", ID: id} }
+	line := func(id string) engine.StepTotals { return engine.StepTotals{Kind: "step", Session: "01", ID: id} }
 	require.NoError(t, d.write(line("a")))
 	disk.full = true
 	require.ErrorIs(t, d.write(line("b"), line("c")), syscall.ENOSPC)
@@ -165,7 +167,7 @@ func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
 	s := newSession(1, &fakeEngine{}, remembered{})
 	const waiting, over = 65_536, 3
 	for id := range waiting + over {
-		s.lines = append(s.lines, StepTotals{Kind: "step", Session: "01", ID: strconv.Itoa(id)})
+		s.lines = append(s.lines, engine.StepTotals{Kind: "step", Session: "01", ID: strconv.Itoa(id)})
 	}
 	lost, err := s.deliver(d, nil)
 	require.Error(t, err)
@@ -247,7 +249,7 @@ func TestDumpHasTheNamesOfTheRecordings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "steps.jsonl")
 	d, _, err := openDump(path)
 	require.NoError(t, err)
-	require.NoError(t, d.write(append(sessionLines(1, []Report{*full()}, "gone"), StepTotals{Kind: "step"})...))
+	require.NoError(t, d.write(append(sessionLines(1, []engine.Report{*full()}, "gone"), engine.StepTotals{Kind: "step"})...))
 	require.NoError(t, d.close())
 	lines := dumped(t, path)
 	require.Len(t, lines, 2)
@@ -270,9 +272,9 @@ func TestDumpRemembersItsLastSessions(t *testing.T) {
 	var text strings.Builder
 	const sessions = maxPast + 10
 	for i := 1; i <= sessions; i++ {
-		text.WriteString(`{"kind":"ack","session":"` + SessionName(uint64(i)) + `","frame":7}` + "\n")
+		text.WriteString(`{"kind":"ack","session":"` + engine.SessionName(uint64(i)) + `","frame":7}` + "\n")
 	}
-	text.WriteString(`{"kind":"session","session":"` + SessionName(1) + `","ended":"bye"}` + "\n") // the first one speaks last
+	text.WriteString(`{"kind":"session","session":"` + engine.SessionName(1) + `","ended":"bye"}` + "\n") // the first one speaks last
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	b := newBench(t, func(c *Config) { c.Dump = path })
 	require.Len(t, b.r.table.past, maxPast)

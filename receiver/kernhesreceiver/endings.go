@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"slices"
 )
@@ -33,8 +35,8 @@ type endings struct {
 	last    uint64
 }
 
-func (e *endings) of(r *Report) *ending {
-	run, rank := r.info["run"], r.rank
+func (e *endings) of(r *engine.Report) *ending {
+	run, rank := r.Info["run"], r.Rank
 	for _, one := range e.all {
 		if one.run == run && one.rank == rank {
 			return one
@@ -46,14 +48,14 @@ func (e *endings) of(r *Report) *ending {
 }
 
 // live takes a session that has not ended, by its first rank.
-func (e *endings) live(r *Report) {
-	if !r.unplaced {
+func (e *endings) live(r *engine.Report) {
+	if !r.Unplaced {
 		e.of(r).liveAt = e.exports + 1
 	}
 }
 
 // add counts an ended session, by its first rank.
-func (e *endings) add(r *Report, gone bool) {
+func (e *endings) add(r *engine.Report, gone bool) {
 	one := e.of(r)
 	e.last++
 	one.order = e.last

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
@@ -12,7 +14,7 @@ import (
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
 func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) account {
-	set := Settings{
+	set := engine.Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges,
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
 		MaxSessionBytes: int(cfg.MaxSessionBytes), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
@@ -21,18 +23,18 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, rule
 		set.Sink = traces
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
-	engines := NewEngines(set)
+	engines := engine.NewEngines(set)
 	return func(h wire.Hello) account { return engines.Begin(h) }
 }
 
 // logNotice logs what an engine's account has to say.
-func logNotice(log *zap.Logger) func(Notice) {
-	return func(n Notice) {
+func logNotice(log *zap.Logger) func(engine.Notice) {
+	return func(n engine.Notice) {
 		fields := make([]zap.Field, 0, len(n.Pairs))
 		for _, p := range n.Pairs {
 			fields = append(fields, zap.Any(p.Key, p.Value))
 		}
-		level := map[Level]zapcore.Level{LevelInfo: zap.InfoLevel, LevelWarn: zap.WarnLevel, LevelError: zap.ErrorLevel}[n.Level]
+		level := map[engine.Level]zapcore.Level{engine.LevelInfo: zap.InfoLevel, engine.LevelWarn: zap.WarnLevel, engine.LevelError: zap.ErrorLevel}[n.Level]
 		log.Log(level, n.Message, fields...)
 	}
 }

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"context"
 	"encoding/binary"
 	"errors"
@@ -28,6 +30,8 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
 
+var le = binary.LittleEndian
+
 // A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
 // one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "chunk BYTES" makes
 // a chunk of three kernels and two copies, "lose" counts a lost record, "bad" is a protocol error.
@@ -37,13 +41,13 @@ type fakeEngine struct {
 	got   uint64
 	held  uint64
 	pack  uint64
-	lines []StepTotals
+	lines []engine.StepTotals
 	taken int // lines and chunks not yet settled
 
-	chunks []OutboundChunk
-	last   []OutboundChunk // made when it ends
-	became []bool          // of chunks, in order: taken by the pipeline, or refused
-	count  Unattributed
+	chunks []engine.OutboundChunk
+	last   []engine.OutboundChunk // made when it ends
+	became []bool                 // of chunks, in order: taken by the pipeline, or refused
+	count  engine.Unattributed
 	asked  int // how often the counts were asked for
 	steps  uint64
 	lost   uint64
@@ -59,7 +63,7 @@ func (e *fakeEngine) Frame(f wire.Frame) error {
 	case f.Kind == wire.KindBye:
 	case word == "step":
 		e.steps++
-		e.lines = append(e.lines, StepTotals{Kind: "step", Session: SessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
+		e.lines = append(e.lines, engine.StepTotals{Kind: "step", Session: engine.SessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
 	case word == "outside":
 		e.count.Outside++
 	case word == "lose":
@@ -83,8 +87,8 @@ func (e *fakeEngine) Frame(f wire.Frame) error {
 }
 
 // fakeChunk is a chunk of three kernels and two copies.
-func fakeChunk(bytes int) OutboundChunk {
-	return OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &Source{}}
+func fakeChunk(bytes int) engine.OutboundChunk {
+	return engine.OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &engine.Source{}}
 }
 
 func (e *fakeEngine) Received() uint64 { return e.got }
@@ -103,36 +107,38 @@ func (e *fakeEngine) Acknowledgeable() uint64 {
 
 func (e *fakeEngine) Holds() (uint64, string) { return e.Acknowledgeable(), "a word" }
 
-func (e *fakeEngine) TakeSteps() []StepTotals {
+func (e *fakeEngine) TakeSteps() []engine.StepTotals {
 	lines := e.lines
 	e.lines = nil
 	e.taken += len(lines)
 	return lines
 }
 
-func (e *fakeEngine) TakeChunks() []OutboundChunk {
+func (e *fakeEngine) TakeChunks() []engine.OutboundChunk {
 	chunks := e.chunks
 	e.chunks = nil
 	e.taken += len(chunks)
 	return chunks
 }
 
-func (e *fakeEngine) Delivered(_ OutboundChunk, taken bool) { e.became = append(e.became, taken) }
+func (e *fakeEngine) Delivered(_ engine.OutboundChunk, taken bool) {
+	e.became = append(e.became, taken)
+}
 
-func (e *fakeEngine) Cut()                       { e.pack = 0 }
-func (e *fakeEngine) Settled()                   { e.taken = 0 }
-func (e *fakeEngine) Unattributed() Unattributed { e.asked++; return e.count }
-func (e *fakeEngine) Ended() bool                { return e.over }
+func (e *fakeEngine) Cut()                              { e.pack = 0 }
+func (e *fakeEngine) Settled()                          { e.taken = 0 }
+func (e *fakeEngine) Unattributed() engine.Unattributed { e.asked++; return e.count }
+func (e *fakeEngine) Ended() bool                       { return e.over }
 
 func (e *fakeEngine) End(bool) {
 	e.over, e.held, e.pack = true, 0, 0
 	e.chunks, e.last = append(e.chunks, e.last...), nil
 }
 
-func (e *fakeEngine) Reports() []Report {
-	return []Report{{info: e.hello.Info, kernels: e.steps + e.count.Outside,
-		became: KernelStates{InSteps: e.steps, Outside: e.count.Outside}, complete: e.steps,
-		whole: true, sinceNS: uint64(e.since.UnixNano()), dropped: map[string]uint64{"other": e.lost}}}
+func (e *fakeEngine) Reports() []engine.Report {
+	return []engine.Report{{Info: e.hello.Info, Kernels: e.steps + e.count.Outside,
+		Became: engine.KernelStates{InSteps: e.steps, Outside: e.count.Outside}, Complete: e.steps,
+		Whole: true, SinceNS: uint64(e.since.UnixNano()), Dropped: map[string]uint64{"other": e.lost}}}
 }
 
 // A bench is a receiver with a fake engine behind it.

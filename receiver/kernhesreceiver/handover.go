@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"net"
 	"slices"
 	"sync"
@@ -91,19 +93,19 @@ func (r *kernhesReceiver) claim(session uint64) *losses {
 // that receiver had, is counted in it already.
 type losses struct {
 	left  time.Time
-	frame uint64   // the last one that was received
-	was   []Report // what was counted then
-	again []Report // of it, what this receiver has counted anew
-	past  bool     // all of that has come
+	frame uint64          // the last one that was received
+	was   []engine.Report // what was counted then
+	again []engine.Report // of it, what this receiver has counted anew
+	past  bool            // all of that has come
 }
 
 // onlyLosses are reports without what is not needed here.
-func onlyLosses(reports []Report) (only []Report) {
+func onlyLosses(reports []engine.Report) (only []engine.Report) {
 	for i := range reports {
 		r := &reports[i]
-		only = append(only, Report{
-			whole: r.whole, device: r.device, sinceNS: r.sinceNS, lossSinceNS: r.lossSinceNS,
-			dropped: r.dropped, incomplete: r.incomplete, limited: r.limited, missing: r.missing,
+		only = append(only, engine.Report{
+			Whole: r.Whole, Device: r.Device, SinceNS: r.SinceNS, LossSinceNS: r.LossSinceNS,
+			Dropped: r.Dropped, Incomplete: r.Incomplete, Limited: r.Limited, Missing: r.Missing,
 		})
 	}
 	return only
@@ -117,7 +119,7 @@ func (l *losses) next(number uint64, e account) {
 }
 
 // add adds what was lost before to reports of now.
-func (l *losses) add(reports []Report) {
+func (l *losses) add(reports []engine.Report) {
 	if l == nil {
 		return
 	}
@@ -127,15 +129,15 @@ func (l *losses) add(reports []Report) {
 	}
 	for i := range reports {
 		r := &reports[i]
-		same := func(o *Report) bool { return r.whole == o.whole && (r.whole || r.device == o.device) }
-		before, counted := find(l.was, func(o *Report) bool { return o.device == r.device }), find(again, same)
-		r.lossSinceNS = l.was[0].lossSince()
-		r.dropped = goOn(before.dropped, counted.dropped, r.dropped)
-		r.incomplete = goOn(before.incomplete, counted.incomplete, r.incomplete)
-		if r.whole {
-			whole := find(l.was, func(o *Report) bool { return o.whole })
-			r.limited = goOn(whole.limited, counted.limited, r.limited)
-			r.missing += whole.missing - counted.missing
+		same := func(o *engine.Report) bool { return r.Whole == o.Whole && (r.Whole || r.Device == o.Device) }
+		before, counted := find(l.was, func(o *engine.Report) bool { return o.Device == r.Device }), find(again, same)
+		r.LossSinceNS = l.was[0].LossSince()
+		r.Dropped = goOn(before.Dropped, counted.Dropped, r.Dropped)
+		r.Incomplete = goOn(before.Incomplete, counted.Incomplete, r.Incomplete)
+		if r.Whole {
+			whole := find(l.was, func(o *engine.Report) bool { return o.Whole })
+			r.Limited = goOn(whole.Limited, counted.Limited, r.Limited)
+			r.Missing += whole.Missing - counted.Missing
 		}
 	}
 }
@@ -155,11 +157,11 @@ func goOn(before, again, now map[string]uint64) map[string]uint64 {
 }
 
 // find is the first report that is wanted, or an empty one.
-func find(reports []Report, wanted func(*Report) bool) *Report {
+func find(reports []engine.Report, wanted func(*engine.Report) bool) *engine.Report {
 	for i := range reports {
 		if wanted(&reports[i]) {
 			return &reports[i]
 		}
 	}
-	return &Report{}
+	return &engine.Report{}
 }

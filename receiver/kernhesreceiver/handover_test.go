@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"testing"
 	"time"
 
@@ -96,27 +98,27 @@ func (b *bench) has(session, frame uint64) {
 
 // What is of the process as a whole, and of each device, goes on there, also when another device is seen first.
 func TestLossesGoOnByDevice(t *testing.T) {
-	l := &losses{frame: 10, was: []Report{
-		{device: 1, sinceNS: 5, dropped: map[string]uint64{"late": 3}, incomplete: map[string]uint64{"range_open": 1}},
-		{device: 2, sinceNS: 5, whole: true, dropped: map[string]uint64{"late": 1, "other": 7}, limited: map[string]uint64{"devices": 2}, missing: 40},
+	l := &losses{frame: 10, was: []engine.Report{
+		{Device: 1, SinceNS: 5, Dropped: map[string]uint64{"late": 3}, Incomplete: map[string]uint64{"range_open": 1}},
+		{Device: 2, SinceNS: 5, Whole: true, Dropped: map[string]uint64{"late": 1, "other": 7}, Limited: map[string]uint64{"devices": 2}, Missing: 40},
 	}}
-	e := &countingEngine{got: 9, now: []Report{{whole: true, device: 0, sinceNS: 9, dropped: map[string]uint64{"other": 2}, missing: 4}}}
+	e := &countingEngine{got: 9, now: []engine.Report{{Whole: true, Device: 0, SinceNS: 9, Dropped: map[string]uint64{"other": 2}, Missing: 4}}}
 	l.next(12, e) // 10 and 11 are missing: all that comes again has come
-	e.now = []Report{
-		{device: 1, sinceNS: 9, whole: true, dropped: map[string]uint64{"other": 5, "late": 1}, limited: map[string]uint64{"devices": 1}, missing: 5},
-		{device: 2, sinceNS: 9, dropped: map[string]uint64{"late": 2}},
-		{device: 3, sinceNS: 9, incomplete: map[string]uint64{"range_open": 6}},
+	e.now = []engine.Report{
+		{Device: 1, SinceNS: 9, Whole: true, Dropped: map[string]uint64{"other": 5, "late": 1}, Limited: map[string]uint64{"devices": 1}, Missing: 5},
+		{Device: 2, SinceNS: 9, Dropped: map[string]uint64{"late": 2}},
+		{Device: 3, SinceNS: 9, Incomplete: map[string]uint64{"range_open": 6}},
 	}
 	got := e.reports()
 	l.add(got)
-	assert.Equal(t, map[string]uint64{"late": 3 + 1, "other": 5 - 2}, got[0].dropped)
-	assert.Equal(t, map[string]uint64{"range_open": 1}, got[0].incomplete)
-	assert.Equal(t, map[string]uint64{"devices": 2 + 1}, got[0].limited)
-	assert.EqualValues(t, 40+5-4, got[0].missing)
-	assert.Equal(t, map[string]uint64{"late": 1 + 2, "other": 7}, got[1].dropped)
-	assert.Equal(t, map[string]uint64{"range_open": 6}, got[2].incomplete)
+	assert.Equal(t, map[string]uint64{"late": 3 + 1, "other": 5 - 2}, got[0].Dropped)
+	assert.Equal(t, map[string]uint64{"range_open": 1}, got[0].Incomplete)
+	assert.Equal(t, map[string]uint64{"devices": 2 + 1}, got[0].Limited)
+	assert.EqualValues(t, 40+5-4, got[0].Missing)
+	assert.Equal(t, map[string]uint64{"late": 1 + 2, "other": 7}, got[1].Dropped)
+	assert.Equal(t, map[string]uint64{"range_open": 6}, got[2].Incomplete)
 	for i := range got {
-		assert.EqualValues(t, 5, got[i].lossSince())
+		assert.EqualValues(t, 5, got[i].LossSince())
 	}
 }
 
@@ -124,11 +126,11 @@ func TestLossesGoOnByDevice(t *testing.T) {
 type countingEngine struct {
 	account
 	got uint64
-	now []Report
+	now []engine.Report
 }
 
-func (e *countingEngine) received() uint64  { return e.got }
-func (e *countingEngine) reports() []Report { return e.now }
+func (e *countingEngine) received() uint64         { return e.got }
+func (e *countingEngine) reports() []engine.Report { return e.now }
 
 // What is left for endpoints to which no receiver returns is bounded, and of sessions that do not return forgotten.
 func TestHandoversAreBounded(t *testing.T) {

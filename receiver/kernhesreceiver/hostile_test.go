@@ -287,7 +287,7 @@ func TestATextOverTheLimitEndsOnlyItsConnection(t *testing.T) {
 	b := newBenchOn(t, componenttest.NewNopHost(), nil, nil)
 	other, _, _ := b.connect(1)
 	c, _, _ := b.connect(2)
-	c.write(wire.AppendFrame(nil, wire.KindStrings, 0, 1, append(u32(1, 1<<20), make([]byte, 1<<20)...)))
+	c.write(wire.AppendFrame(nil, wire.KindStrings, 0, 1, append(shimscript.U32(1, 1<<20), make([]byte, 1<<20)...)))
 	assert.Contains(t, c.closed(), "STRINGS at byte 0: string 1 of 1048576 bytes")
 	assert.EqualValues(t, 1, b.number("kernhes_protocol_errors"))
 	other.bye(1)

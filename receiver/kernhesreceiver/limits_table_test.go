@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"fmt"
 	"strings"
 	"testing"
@@ -43,7 +45,7 @@ var limitRows = []struct {
 	{"bytes of a frame", wire.MaxBody, "the connection ends with the place and the reason", endedBy},
 	{"bytes of HELLO", wire.MaxHello, "likewise", endedBy},
 	{"bytes of a text", wire.MaxText, "likewise; the library cuts texts there", endedBy},
-	{"devices of a session", maxDevices, "records of further ones are lost, reason session_limit", limitedBy + "{limit=devices}"},
+	{"devices of a session", engine.MaxDevices, "records of further ones are lost, reason session_limit", limitedBy + "{limit=devices}"},
 	{"open ranges of a thread in a domain, beside steps", ranges.MaxDepth, "the outer ones lose their text", limitedBy + "{limit=range_depth}"},
 	{"threads × domains with ranges", ranges.MaxStacks, "those without open ranges go, then the ones that pushed nothing for longest", "kern_range_faults_total{fault=leaked}"},
 	{"open start/end ranges", ranges.MaxStarts, "the oldest ones go", "kern_range_faults_total{fault=leaked}"},
@@ -87,8 +89,8 @@ func TestEveryLimitIsInTheTable(t *testing.T) {
 			require.Contains(t, table, "`"+key+"`")
 		}
 	}
-	require.ElementsMatch(t, LimitNames[:], readDeclared(t).Attributes["limit"].Enum)
-	for _, name := range LimitNames {
+	require.ElementsMatch(t, engine.LimitNames[:], readDeclared(t).Attributes["limit"].Enum)
+	for _, name := range engine.LimitNames {
 		require.Contains(t, table, "{limit="+name+"}")
 	}
 }

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +107,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	if err := l.listen(); err != nil {
 		return err
 	}
-	l.log = l.log.With(zap.String("session", SessionName(hello.Session)), zap.String("run", hello.Info["run"]),
+	l.log = l.log.With(zap.String("session", engine.SessionName(hello.Session)), zap.String("run", hello.Info["run"]),
 		zap.String("rank", hello.Info["rank"]), zap.String("pid", hello.Info["pid"]))
 	if frame, ok := l.r.table.saidBye(hello.Session); ok {
 		// It ended, but the acknowledgement was lost on the way: say it again, and let the engine close.
@@ -133,7 +135,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 
 // contain says in which container an engine runs, if it is known.
 func (l *link) contain(info map[string]string) {
-	DropContainer(info)
+	engine.DropContainer(info)
 	socket, ok := l.socket.(*net.UnixConn)
 	if !ok {
 		return
@@ -147,7 +149,7 @@ func (l *link) contain(info map[string]string) {
 		l.log.Debug("the engine's container is not known", zap.Error(err))
 		return
 	}
-	info[KeyContainer], info[KeyPod] = c.ID, c.Pod
+	info[engine.KeyContainer], info[engine.KeyPod] = c.ID, c.Pod
 }
 
 // refuse counts, logs and tells the peer why a connection is closed; with code 0 it only closes.

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"slices"
 	"time"
 
@@ -22,15 +24,15 @@ const (
 const silentAfter = 4 * time.Second
 
 // notice has the reports of a live session say since when nothing came, and whether the engine is heard.
-func notice(reports []Report, silent time.Duration) {
+func notice(reports []engine.Report, silent time.Duration) {
 	for i := range reports {
 		r := &reports[i]
-		r.silent = silent
+		r.Silent = silent
 		switch {
 		case silent >= silentAfter:
-			r.down = isSilent
-		case r.hung:
-			r.down = isHung
+			r.Down = isSilent
+		case r.Hung:
+			r.Down = isHung
 		}
 	}
 }

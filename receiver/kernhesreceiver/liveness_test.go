@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"fmt"
 	"maps"
 	"slices"
@@ -57,21 +59,21 @@ func newShownStory(t *testing.T) *shownStory {
 }
 
 // export exports live ranks, each in a session of its own, after some seconds.
-func (s *shownStory) export(after time.Duration, live ...*Report) {
+func (s *shownStory) export(after time.Duration, live ...*engine.Report) {
 	s.now = s.now.Add(after)
 	to := pmetric.NewMetrics()
 	for i, r := range live {
-		s.r.append(to, uint64(i+1), []Report{*r}, s.now)
+		s.r.append(to, uint64(i+1), []engine.Report{*r}, s.now)
 		s.r.endings.live(r)
 	}
 	s.r.shown.ended(to, s.now)
 	s.store.take(to)
 }
 
-func (s *shownStory) end(r *Report, gone bool) {
+func (s *shownStory) end(r *engine.Report, gone bool) {
 	to := pmetric.NewMetrics()
-	r.down = whyEnded(gone)
-	s.r.append(to, 1, []Report{*r}, s.now)
+	r.Down = whyEnded(gone)
+	s.r.append(to, 1, []engine.Report{*r}, s.now)
 	s.r.shown.end(1, s.now)
 	s.store.take(to)
 }
@@ -89,11 +91,11 @@ func TestGaugesOfAnEngineThatIsNotHeard(t *testing.T) {
 		r := full() // its last step ended 2.5 s before its last heartbeat
 		s.export(0, r)
 		s.check([]float64{1}, []float64{1}, 2.5)
-		notice([]Report{*r}, time.Second)
-		r.silent, r.down = 20*time.Second, isSilent
+		notice([]engine.Report{*r}, time.Second)
+		r.Silent, r.Down = 20*time.Second, isSilent
 		s.export(10*time.Second, r)
 		s.check([]float64{0}, []float64{0}, 22.5)
-		r.silent, r.down = 0, ""
+		r.Silent, r.Down = 0, ""
 		s.export(10*time.Second, r)
 		s.check([]float64{1}, []float64{1}, 2.5)
 		s.end(r, gone)
@@ -118,9 +120,9 @@ func TestNotice(t *testing.T) {
 	}{
 		{0, false, ""}, {silentAfter - 1, false, ""}, {silentAfter, false, isSilent}, {0, true, isHung}, {time.Hour, true, isSilent},
 	} {
-		r := []Report{{hung: c.hung}}
+		r := []engine.Report{{Hung: c.hung}}
 		notice(r, c.silent)
-		assert.Equal(t, c.want, r[0].down)
+		assert.Equal(t, c.want, r[0].Down)
 	}
 }
 
@@ -130,7 +132,7 @@ func TestAChangeOfIdentity(t *testing.T) {
 	r := full()
 	s.export(0, r)
 	before := len(s.store)
-	r.mode, r.info["model"] = "software", "other"
+	r.Mode, r.Info["model"] = "software", "other"
 	s.export(10*time.Second, r)
 	assert.Len(t, s.store, before, "each series once")
 	assert.Len(t, s.store.of(metadata.KernStepsTotal), 1)
@@ -141,10 +143,10 @@ func TestEndedRanksAreBounded(t *testing.T) {
 	s := newShownStory(t)
 	for i := range maxEnded + 50 {
 		r := full()
-		r.info["run"] = fmt.Sprint("run", i)
+		r.Info["run"] = fmt.Sprint("run", i)
 		to := pmetric.NewMetrics()
-		r.down = isGone
-		s.r.append(to, uint64(i), []Report{*r}, s.now)
+		r.Down = isGone
+		s.r.append(to, uint64(i), []engine.Report{*r}, s.now)
 		s.r.shown.end(uint64(i), s.now)
 		s.store.take(to)
 	}
@@ -155,8 +157,8 @@ func TestEndedRanksAreBounded(t *testing.T) {
 
 func TestEndings(t *testing.T) {
 	var e endings
-	rank := func(i int) *Report {
-		return &Report{info: map[string]string{"run": fmt.Sprintf("run%03d", i)}, rank: 2}
+	rank := func(i int) *engine.Report {
+		return &engine.Report{Info: map[string]string{"run": fmt.Sprintf("run%03d", i)}, Rank: 2}
 	}
 	e.live(rank(0))
 	require.Equal(t, []ending{{run: "run000", rank: 2, liveAt: 1}}, e.take().counts, "0 from the start")

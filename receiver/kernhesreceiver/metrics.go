@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"maps"
 	"slices"
 	"time"
@@ -106,91 +108,91 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
 // its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
 // quiet says that its run does not communicate, as far as is known.
-func appendRank(to pmetric.Metrics, r *Report, quiet bool, instance, version string, now time.Time) {
-	if r.unplaced {
+func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, instance, version string, now time.Time) {
+	if r.Unplaced {
 		return
 	}
 	resource := to.ResourceMetrics().AppendEmpty()
-	rankResource(resource.Resource().Attributes(), r.source(), instance)
-	s := newMetricSet(resource, pcommon.Timestamp(r.sinceNS), pcommon.NewTimestampFromTime(now), version, r.rank)
+	rankResource(resource.Resource().Attributes(), r.Source(), instance)
+	s := newMetricSet(resource, pcommon.Timestamp(r.SinceNS), pcommon.NewTimestampFromTime(now), version, r.Rank)
 
-	s.seconds(metadata.KernDeviceSecondsTotal, r.computeNS, "compute")
-	s.seconds(metadata.KernDeviceSecondsTotal, r.commNS, "comm")
-	s.seconds(metadata.KernDeviceSecondsTotal, r.idleNS, "idle")
-	s.seconds(metadata.KernDeviceSecondsTotal, r.unknownNS, "unknown")
-	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.overlapNS)
-	s.seconds(metadata.KernDeviceCopySecondsTotal, r.copyNS)
-	if r.watermarkNS != 0 {
-		s.seconds(metadata.KernWatermarkSeconds, r.watermarkNS)
-		s.age(metadata.KernWatermarkAgeSeconds, r.watermarkNS, r)
+	s.seconds(metadata.KernDeviceSecondsTotal, r.ComputeNS, "compute")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.CommNS, "comm")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.IdleNS, "idle")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.UnknownNS, "unknown")
+	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.OverlapNS)
+	s.seconds(metadata.KernDeviceCopySecondsTotal, r.CopyNS)
+	if r.WatermarkNS != 0 {
+		s.seconds(metadata.KernWatermarkSeconds, r.WatermarkNS)
+		s.age(metadata.KernWatermarkAgeSeconds, r.WatermarkNS, r)
 	}
-	if r.lastStepNS != 0 {
-		s.age(metadata.KernLastStepAgeSeconds, r.lastStepNS, r)
+	if r.LastStepNS != 0 {
+		s.age(metadata.KernLastStepAgeSeconds, r.LastStepNS, r)
 	}
 
-	s.count(metadata.KernKernelsReceivedTotal, r.kernels)
-	s.count(metadata.KernKernelsTotal, r.became.InSteps, "in_step")
-	s.count(metadata.KernKernelsTotal, r.became.Outside, "outside")
-	s.count(metadata.KernKernelsTotal, r.became.Late, "late")
-	s.count(metadata.KernKernelsTotal, r.became.Invalid, "invalid")
-	s.count(metadata.KernKernelsTotal, r.became.Duplicate, "duplicate")
-	s.byText(metadata.KernKernelsInvalidTotal, r.invalid, InvalidReasons[:]...)
-	s.count(metadata.KernKernelsPending, r.pending)
-	s.count(metadata.KernKernelsCommTotal, r.comm)
-	s.count(metadata.KernKernelsLabelledTotal, r.called)
-	for by, t := range r.coverage.By {
+	s.count(metadata.KernKernelsReceivedTotal, r.Kernels)
+	s.count(metadata.KernKernelsTotal, r.Became.InSteps, "in_step")
+	s.count(metadata.KernKernelsTotal, r.Became.Outside, "outside")
+	s.count(metadata.KernKernelsTotal, r.Became.Late, "late")
+	s.count(metadata.KernKernelsTotal, r.Became.Invalid, "invalid")
+	s.count(metadata.KernKernelsTotal, r.Became.Duplicate, "duplicate")
+	s.byText(metadata.KernKernelsInvalidTotal, r.Invalid, engine.InvalidReasons[:]...)
+	s.count(metadata.KernKernelsPending, r.Pending)
+	s.count(metadata.KernKernelsCommTotal, r.Comm)
+	s.count(metadata.KernKernelsLabelledTotal, r.Called)
+	for by, t := range r.Coverage.By {
 		s.seconds(metadata.KernClassifiedSecondsTotal, t.NS, span.ByNames[by])
 	}
-	s.seconds(metadata.KernInStepSecondsTotal, r.coverage.InStep.NS)
-	s.seconds(metadata.KernLabelledSecondsTotal, r.coverage.Labelled.NS)
+	s.seconds(metadata.KernInStepSecondsTotal, r.Coverage.InStep.NS)
+	s.seconds(metadata.KernLabelledSecondsTotal, r.Coverage.Labelled.NS)
 	s.flag(metadata.KernCommUnseen, quiet)
-	s.byText(metadata.KernCopiesTotal, r.copies)
-	s.count(metadata.KernLaunchesTotal, r.launches.All)
-	s.count(metadata.KernLaunchesCapturedTotal, r.launches.Captured)
-	s.count(metadata.KernLaunchesUnfulfilledTotal, r.launches.Unfulfilled)
-	s.count(metadata.KernGraphReplaysUncheckedTotal, r.launches.Unchecked)
-	s.count(metadata.KernManifestMismatchesTotal, r.mismatches)
+	s.byText(metadata.KernCopiesTotal, r.Copies)
+	s.count(metadata.KernLaunchesTotal, r.Launches.All)
+	s.count(metadata.KernLaunchesCapturedTotal, r.Launches.Captured)
+	s.count(metadata.KernLaunchesUnfulfilledTotal, r.Launches.Unfulfilled)
+	s.count(metadata.KernGraphReplaysUncheckedTotal, r.Launches.Unchecked)
+	s.count(metadata.KernManifestMismatchesTotal, r.Mismatches)
 
-	s.count(metadata.KernIdentityLateTotal, r.late)
-	s.count(metadata.KernStepRangesTotal, r.stepRanges)
-	if r.ranges != nil {
-		s.count(metadata.KernRangesOpen, r.ranges.open)
-		c := &r.ranges.counts
+	s.count(metadata.KernIdentityLateTotal, r.Late)
+	s.count(metadata.KernStepRangesTotal, r.StepRanges)
+	if r.Ranges != nil {
+		s.count(metadata.KernRangesOpen, r.Ranges.Open)
+		c := &r.Ranges.Counts
 		s.count(metadata.KernRangeFaultsTotal, c.Leaked, "leaked")
 		s.count(metadata.KernRangeFaultsTotal, c.Underflow, "underflow")
 		s.count(metadata.KernRangeFaultsTotal, c.Resynced, "resynced")
 	}
 	s.losses(r)
-	s.books(r.counts)
-	s.flag(metadata.KernTraceDropCountReadable, r.readable)
-	s.flag(metadata.KernTraceOn, r.tracing && r.down == "")
-	s.up(r.down)
-	s.seconds(metadata.KernTraceCostSecondsTotal, ShimCost(r.stats), "shim")
+	s.books(r.Counts)
+	s.flag(metadata.KernTraceDropCountReadable, r.Readable)
+	s.flag(metadata.KernTraceOn, r.Tracing && r.Down == "")
+	s.up(r.Down)
+	s.seconds(metadata.KernTraceCostSecondsTotal, engine.ShimCost(r.Stats), "shim")
 	s.seconds(metadata.KernTraceCostSecondsTotal, r.CUPTINS, "cupti")
-	for i := range r.series {
-		s.steps(&r.series[i])
+	for i := range r.Series {
+		s.steps(&r.Series[i])
 	}
-	s.shim(r.stats)
+	s.shim(r.Stats)
 }
 
 // losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.
-func (s *metricSet) losses(r *Report) {
+func (s *metricSet) losses(r *engine.Report) {
 	since := s.since
-	s.since = pcommon.Timestamp(r.lossSince())
-	s.count(metadata.KernKernelsMissingTotal, r.missing)
-	s.byText(metadata.KernStepsIncompleteTotal, r.incomplete, incompleteReasons...)
-	if r.limited != nil {
-		s.byText(metadata.KernLimitedTotal, r.limited, LimitNames[:]...)
+	s.since = pcommon.Timestamp(r.LossSince())
+	s.count(metadata.KernKernelsMissingTotal, r.Missing)
+	s.byText(metadata.KernStepsIncompleteTotal, r.Incomplete, incompleteReasons...)
+	if r.Limited != nil {
+		s.byText(metadata.KernLimitedTotal, r.Limited, engine.LimitNames[:]...)
 	}
-	s.byText(metadata.KernTraceDroppedRecordsTotal, r.dropped, books.Received()...)
+	s.byText(metadata.KernTraceDroppedRecordsTotal, r.Dropped, books.Received()...)
 	s.since = since
 }
 
 // age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended
 // has no ages.
-func (s *metricSet) age(m *metadata.Metric, moment uint64, r *Report) {
-	if r.down != isGone && r.down != isEnded {
-		s.number(m, nil).SetDoubleValue(float64(int64(r.nowOf()-moment)) / 1e9)
+func (s *metricSet) age(m *metadata.Metric, moment uint64, r *engine.Report) {
+	if r.Down != isGone && r.Down != isEnded {
+		s.number(m, nil).SetDoubleValue(float64(int64(r.NowOf()-moment)) / 1e9)
 	}
 }
 
@@ -247,30 +249,30 @@ func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ..
 }
 
 // steps appends the metrics of one label set.
-func (s *metricSet) steps(r *SeriesReport) {
-	s.count(metadata.KernStepsTotal, r.steps, r.program, r.batch, r.kv)
-	s.seconds(metadata.KernStepComputeSecondsTotal, r.computeNS, r.program, r.batch, r.kv)
-	s.seconds(metadata.KernStepCommSecondsTotal, r.commNS, r.program, r.batch, r.kv)
-	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.foreignNS, r.program, r.batch, r.kv)
+func (s *metricSet) steps(r *engine.SeriesReport) {
+	s.count(metadata.KernStepsTotal, r.Steps, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepComputeSecondsTotal, r.ComputeNS, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepCommSecondsTotal, r.CommNS, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.ForeignNS, r.Program, r.Batch, r.KV)
 
 	point := s.metric(metadata.KernStepSeconds).Histogram().DataPoints().AppendEmpty()
 	point.SetStartTimestamp(s.since)
 	point.SetTimestamp(s.now)
-	point.SetCount(r.steps)
-	point.SetSum(seconds(r.wallNS))
-	point.BucketCounts().FromRaw(r.wall[:])
+	point.SetCount(r.Steps)
+	point.SetSum(seconds(r.WallNS))
+	point.BucketCounts().FromRaw(r.Wall[:])
 	bounds := point.ExplicitBounds()
-	bounds.EnsureCapacity(len(WallBounds))
-	for _, ns := range WallBounds {
+	bounds.EnsureCapacity(len(engine.WallBounds))
+	for _, ns := range engine.WallBounds {
 		bounds.Append(seconds(ns))
 	}
-	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.program, r.batch, r.kv})
-	if e := &r.exemplar; e.endNS != 0 {
+	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.Program, r.Batch, r.KV})
+	if e := &r.Exemplar; e.EndNS != 0 {
 		to := point.Exemplars().AppendEmpty()
-		to.SetTimestamp(pcommon.Timestamp(e.endNS))
-		to.SetDoubleValue(seconds(e.wallNS))
-		to.SetTraceID(e.span.Trace)
-		to.SetSpanID(e.span.Span)
+		to.SetTimestamp(pcommon.Timestamp(e.EndNS))
+		to.SetDoubleValue(seconds(e.WallNS))
+		to.SetTraceID(e.Span.Trace)
+		to.SetSpanID(e.Span.Span)
 	}
 }
 

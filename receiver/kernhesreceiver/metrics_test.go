@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"os"
 	"slices"
 	"strings"
@@ -83,38 +85,38 @@ func numbers(m pmetric.Metric) (p []pmetric.NumberDataPoint) {
 }
 
 // full is a report in which everything is set.
-func full() *Report {
-	r := &Report{
-		mode: "hes", tracing: true, info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
+func full() *engine.Report {
+	r := &engine.Report{
+		Mode: "hes", Tracing: true, Info: map[string]string{"engine": "vllm", "engine_version": "0.9", "run": "r1", "pid": "77", "host": "n1", "mode": "hes",
 			"model": "qwen3-4b", "gpu.1.uuid": "GPU-1", "gpu.1.name": "NVIDIA B200", "shim_version": "0.1", "cupti_version": "130400",
 			"driver_version": "13000", "container.id": "c0ffee", "k8s.pod.uid": "2d4d9ed5"},
-		rank: 3, device: 1, sinceNS: 5, nowNS: 4e9, firstNS: 1e9, lastNS: 2e9, watermarkNS: 3e9, lastStepNS: 15e8,
-		computeNS: 678404441, commNS: 200579964, idleNS: 3318261500, unknownNS: 7, overlapNS: 11, copyNS: 13, CUPTINS: 17,
-		kernels: 117, became: KernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, pending: 3,
-		invalid: map[string]uint64{"zero_timestamp": 3},
-		comm:    17, called: 90, missing: 6, mismatches: 7, limited: map[string]uint64{"max_ranges": 8}, copies: map[string]uint64{"memset": 19, "HtoD": 23},
-		launches: LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, stepRanges: 12, complete: 10,
-		incomplete: map[string]uint64{"timeout": 2}, dropped: map[string]uint64{"shim_pool": 29}, readable: true,
-		coverage: coverage.Report{Totals: coverage.Totals{
+		Rank: 3, Device: 1, SinceNS: 5, NowNS: 4e9, FirstNS: 1e9, LastNS: 2e9, WatermarkNS: 3e9, LastStepNS: 15e8,
+		ComputeNS: 678404441, CommNS: 200579964, IdleNS: 3318261500, UnknownNS: 7, OverlapNS: 11, CopyNS: 13, CUPTINS: 17,
+		Kernels: 117, Became: engine.KernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, Pending: 3,
+		Invalid: map[string]uint64{"zero_timestamp": 3},
+		Comm:    17, Called: 90, Missing: 6, Mismatches: 7, Limited: map[string]uint64{"max_ranges": 8}, Copies: map[string]uint64{"memset": 19, "HtoD": 23},
+		Launches: engine.LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, StepRanges: 12, Complete: 10,
+		Incomplete: map[string]uint64{"timeout": 2}, Dropped: map[string]uint64{"shim_pool": 29}, Readable: true,
+		Coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
 			InStep: coverage.Time{NS: 103, Kernels: 100}, Labelled: coverage.Time{NS: 101, Kernels: 90},
 		}},
-		ranges: &RangesReport{counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, open: 46},
-		series: []SeriesReport{{program: "decode", batch: "8", kv: "1024", steps: 2, computeNS: 1e6, commNS: 2e6, foreignNS: 3e6}},
-		stats:  map[uint32]uint64{},
+		Ranges: &engine.RangesReport{Counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, Open: 46},
+		Series: []engine.SeriesReport{{Program: "decode", Batch: "8", KV: "1024", Steps: 2, ComputeNS: 1e6, CommNS: 2e6, ForeignNS: 3e6}},
+		Stats:  map[uint32]uint64{},
 	}
-	r.series[0].addWall(3e6)
-	r.series[0].addWall(3e6 + 1)
+	r.Series[0].AddWall(3e6)
+	r.Series[0].AddWall(3e6 + 1)
 	for i, m := range shimMetrics {
-		r.stats[m.key] = uint64(1000 + i)
+		r.Stats[m.key] = uint64(1000 + i)
 	}
-	r.counts = books.Counts{}
+	r.Counts = books.Counts{}
 	for i, identity := range books.Identities { // each part is 1 more than that before; residues are 1, 2, …
 		for k, part := range identity.Parts {
-			r.counts[part] = uint64(k + 1)
-			r.counts[identity.Of] += uint64(k + 1)
+			r.Counts[part] = uint64(k + 1)
+			r.Counts[identity.Of] += uint64(k + 1)
 		}
-		r.counts[identity.Of] += uint64(i + 1)
+		r.Counts[identity.Of] += uint64(i + 1)
 	}
 	return r
 }
@@ -214,7 +216,7 @@ func TestMetricValues(t *testing.T) {
 
 func TestResidueShows(t *testing.T) {
 	r := full()
-	r.counts = books.Counts{books.KernelsReceived: 1, books.KernelsLate: 2}
+	r.Counts = books.Counts{books.KernelsReceived: 1, books.KernelsLate: 2}
 	m := pmetric.NewMetrics()
 	appendRank(m, r, false, "", "", time.Time{})
 	assert.Equal(t, []any{int64(-1)}, points(m)["kern_kernels_residue"][""])

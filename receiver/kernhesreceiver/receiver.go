@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"context"
 	"errors"
@@ -386,7 +388,7 @@ func (r *kernhesReceiver) sweep(ctx context.Context) {
 		gone := !s.over && !s.left.IsZero() && time.Since(s.left) >= r.cfg.ReconnectTimeout
 		s.mu.Unlock()
 		if gone {
-			r.set.Logger.Warn("engine is gone", zap.String("session", SessionName(s.id)))
+			r.set.Logger.Warn("engine is gone", zap.String("session", engine.SessionName(s.id)))
 			_, _ = r.finish(ctx, s, true) // what went wrong was logged and counted there
 		}
 		s.turn <- struct{}{}
@@ -414,7 +416,7 @@ func (r *kernhesReceiver) finish(ctx context.Context, s *session, gone bool) (ui
 	r.exporting.Lock()
 	r.hush.listen(r.set.Logger, append(r.live(now), liveSession{reports: reports}))
 	for i := range reports {
-		reports[i].down = whyEnded(gone)
+		reports[i].Down = whyEnded(gone)
 	}
 	r.append(numbers, s.id, reports, now)
 	r.shown.end(s.id, now)
@@ -467,8 +469,8 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 			report.waiting++
 		}
 		for i := range s.reports {
-			if one := &s.reports[i]; s.connected && !one.unplaced && !one.guessed && one.rank != NoRank {
-				ranks[one.claimRank()]++
+			if one := &s.reports[i]; s.connected && !one.Unplaced && !one.Guessed && one.Rank != engine.NoRank {
+				ranks[one.ClaimRank()]++
 			}
 		}
 		r.append(to, s.id, s.reports, now)
@@ -486,14 +488,14 @@ func (r *kernhesReceiver) collect(now time.Time) pmetric.Metrics {
 }
 
 // append appends a session's ranks. The caller holds exporting.
-func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []Report, now time.Time) {
+func (r *kernhesReceiver) append(to pmetric.Metrics, session uint64, reports []engine.Report, now time.Time) {
 	for i := range reports {
 		report := &reports[i]
-		if report.unplaced {
+		if report.Unplaced {
 			continue
 		}
-		appendRank(to, report, r.hush.quiet[report.info["run"]], r.names.of(session, report), r.set.BuildInfo.Version, now)
-		r.shown.show(to, to.ResourceMetrics().At(to.ResourceMetrics().Len()-1), shownKey{session, report.device}, report.down)
+		appendRank(to, report, r.hush.quiet[report.Info["run"]], r.names.of(session, report), r.set.BuildInfo.Version, now)
+		r.shown.show(to, to.ResourceMetrics().At(to.ResourceMetrics().Len()-1), shownKey{session, report.Device}, report.Down)
 	}
 }
 
@@ -503,15 +505,15 @@ type instances map[uint64]map[string]string
 
 // of names a rank of a session run/rank/pid, and adds the session if a live one has that name already: two containers
 // may well both have process 1. A session keeps its name.
-func (n instances) of(id uint64, r *Report) string {
-	plain := r.source().Instance()
+func (n instances) of(id uint64, r *engine.Report) string {
+	plain := r.Source().Instance()
 	if name, ok := n[id][plain]; ok {
 		return name
 	}
 	name := plain
 	for _, names := range n {
 		if names[plain] == plain {
-			name = plain + "/" + SessionName(id)
+			name = plain + "/" + engine.SessionName(id)
 		}
 	}
 	if n[id] == nil {

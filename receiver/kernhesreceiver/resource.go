@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"strconv"
 
@@ -27,7 +29,7 @@ func faultTexts(info map[string]string, mode string) []string {
 }
 
 // rankResource fills the resource of a rank's signals. What the engine does not say is left out.
-func rankResource(to pcommon.Map, r *Source, instance string) {
+func rankResource(to pcommon.Map, r *engine.Source, instance string) {
 	put := func(name, value string) {
 		if value != "" {
 			to.PutStr(name, value)
@@ -50,8 +52,8 @@ func rankResource(to pcommon.Map, r *Source, instance string) {
 	if r.Info[gpu+"uuid"] != "" || r.Info[gpu+"name"] != "" {
 		put(metadata.ResourceHwType, "gpu")
 	}
-	put(metadata.ResourceContainerId, r.Info[KeyContainer])
-	put(metadata.ResourceK8sPodUid, r.Info[KeyPod])
+	put(metadata.ResourceContainerId, r.Info[engine.KeyContainer])
+	put(metadata.ResourceK8sPodUid, r.Info[engine.KeyPod])
 	put(metadata.ResourceKernShimVersion, r.Info["shim_version"])
 	put(metadata.ResourceKernCuptiVersion, r.Info["cupti_version"])
 	put(metadata.ResourceKernCuptiKnownFaults, faults.IDs(faultsOf(r.Info, r.Mode)))

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"iter"
 	"time"
 
@@ -16,7 +18,7 @@ type liveSession struct {
 	waits     time.Duration // since its connection ended, if it has none
 	open      uint64        // frames that were taken and are not settled
 	holds     string        // what rests on the first of them
-	reports   []Report
+	reports   []engine.Report
 }
 
 // live is the sessions that have not ended.
@@ -39,8 +41,8 @@ func (r *kernhesReceiver) live(now time.Time) (sessions []liveSession) {
 }
 
 // ranks goes through the reports of sessions.
-func ranks(sessions []liveSession) iter.Seq[*Report] {
-	return func(yield func(*Report) bool) {
+func ranks(sessions []liveSession) iter.Seq[*engine.Report] {
+	return func(yield func(*engine.Report) bool) {
 		for i := range sessions {
 			for k := range sessions[i].reports {
 				if !yield(&sessions[i].reports[k]) {
@@ -60,15 +62,15 @@ const quietSteps = 10
 func quietRuns(sessions []liveSession) map[string]bool {
 	stepping, talking := map[string]map[int64]bool{}, map[string]bool{}
 	for r := range ranks(sessions) {
-		run := r.info["run"]
-		talking[run] = talking[run] || r.comm > 0 || r.copies[chunk.CopyPeers] > 0
-		if r.complete < quietSteps {
+		run := r.Info["run"]
+		talking[run] = talking[run] || r.Comm > 0 || r.Copies[chunk.CopyPeers] > 0
+		if r.Complete < quietSteps {
 			continue
 		}
 		if stepping[run] == nil {
 			stepping[run] = map[int64]bool{}
 		}
-		stepping[run][r.rank] = true
+		stepping[run][r.Rank] = true
 	}
 	quiet := map[string]bool{}
 	for run, ranks := range stepping {
@@ -90,7 +92,7 @@ func (h *hush) listen(log *zap.Logger, sessions []liveSession) {
 	h.quiet = quietRuns(sessions)
 	said := map[string]bool{}
 	for r := range ranks(sessions) {
-		run := r.info["run"]
+		run := r.Info["run"]
 		if h.quiet[run] && !h.said[run] && !said[run] {
 			log.Warn("several ranks run, and no communication was ever seen: kernels may have names that no rule knows",
 				zap.String("run", run))

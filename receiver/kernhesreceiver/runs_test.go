@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"testing"
 
 	"github.com/kernhes/kernhes/internal/chunk"
@@ -13,7 +15,7 @@ import (
 
 // rankOfRun is a session of one rank of a run, after some complete steps and comm kernels.
 func rankOfRun(run string, rank int64, steps, comm uint64) liveSession {
-	return liveSession{reports: []Report{{info: map[string]string{"run": run}, rank: rank, complete: steps, comm: comm}}}
+	return liveSession{reports: []engine.Report{{Info: map[string]string{"run": run}, Rank: rank, Complete: steps, Comm: comm}}}
 }
 
 func TestQuietRuns(t *testing.T) {
@@ -30,7 +32,7 @@ func TestQuietRuns(t *testing.T) {
 	check("one rank each of two runs", false, rankOfRun("r", 0, 99, 0), rankOfRun("s", 1, 99, 0))
 	check("another run communicates", true, rankOfRun("r", 0, 99, 0), rankOfRun("r", 1, 99, 0), rankOfRun("s", 0, 99, 5))
 	copies := rankOfRun("r", 1, 99, 0)
-	copies.reports[0].copies = map[string]uint64{chunk.CopyPeers: 1}
+	copies.reports[0].Copies = map[string]uint64{chunk.CopyPeers: 1}
 	check("they copy to each other", false, rankOfRun("r", 0, 99, 0), copies)
 }
 

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"net"
 	"slices"
@@ -12,19 +14,19 @@ import (
 
 // An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
 type account interface {
-	Frame(f wire.Frame) error      // takes one frame; an error ends the connection, not the session
-	Received() uint64              // highest numbered frame taken
-	Acknowledgeable() uint64       // highest frame of which every record is settled
-	Holds() (uint64, string)       // the same, and what rests on the frame after it; "": nothing
-	TakeSteps() []StepTotals       // steps that closed since the last call, in order of closing
-	TakeChunks() []OutboundChunk   // chunks of packed steps that were cut since the last call
-	Cut()                          // makes chunks of all packed steps
-	Settled()                      // what was last taken is written and consumed
-	Delivered(OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
-	Unattributed() Unattributed    // records in frames up to acknowledgeable that are settled without a step
-	End(gone bool)                 // the engine said BYE, or is gone: everything open closes
+	Frame(f wire.Frame) error             // takes one frame; an error ends the connection, not the session
+	Received() uint64                     // highest numbered frame taken
+	Acknowledgeable() uint64              // highest frame of which every record is settled
+	Holds() (uint64, string)              // the same, and what rests on the frame after it; "": nothing
+	TakeSteps() []engine.StepTotals       // steps that closed since the last call, in order of closing
+	TakeChunks() []engine.OutboundChunk   // chunks of packed steps that were cut since the last call
+	Cut()                                 // makes chunks of all packed steps
+	Settled()                             // what was last taken is written and consumed
+	Delivered(engine.OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
+	Unattributed() engine.Unattributed    // records in frames up to acknowledgeable that are settled without a step
+	End(gone bool)                        // the engine said BYE, or is gone: everything open closes
 	Ended() bool
-	Reports() []Report
+	Reports() []engine.Report
 }
 
 // A session is one engine process over all its connections.
@@ -42,17 +44,17 @@ type session struct {
 
 	mu      sync.Mutex
 	engine  account
-	conn    net.Conn     // nil: none is connected
-	left    time.Time    // when the last connection ended
-	heard   time.Time    // when the last frame came
-	acked   uint64       // highest frame acknowledged, and journaled if there is a dump
-	counted Unattributed // what the journal has
-	lost    *losses      // before the configuration was reloaded; nil: nothing
+	conn    net.Conn            // nil: none is connected
+	left    time.Time           // when the last connection ended
+	heard   time.Time           // when the last frame came
+	acked   uint64              // highest frame acknowledged, and journaled if there is a dump
+	counted engine.Unattributed // what the journal has
+	lost    *losses             // before the configuration was reloaded; nil: nothing
 	over    bool
 
 	// What waits to be delivered; whoever has the turn has these.
-	lines  []StepTotals
-	chunks []OutboundChunk
+	lines  []engine.StepTotals
+	chunks []engine.OutboundChunk
 }
 
 func newSession(id uint64, e account, past remembered) *session {
@@ -77,7 +79,7 @@ func (s *session) frame(f wire.Frame) error {
 }
 
 // reports are the engine's, with what was lost before. The caller holds mu.
-func (s *session) reports() []Report {
+func (s *session) reports() []engine.Report {
 	reports := s.engine.Reports()
 	s.lost.add(reports)
 	return reports
@@ -99,7 +101,7 @@ func (s *session) unsent() (n int) {
 
 // deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
 // something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
-func (s *session) deliver(d *dump, send func(*OutboundChunk) (taken bool, err error)) (lost int, err error) {
+func (s *session) deliver(d *dump, send func(*engine.OutboundChunk) (taken bool, err error)) (lost int, err error) {
 	for len(s.chunks) > 0 {
 		taken, err := send(&s.chunks[0])
 		if err != nil {
@@ -154,13 +156,13 @@ func (s *session) acknowledge(d *dump) (frame uint64, ok bool, err error) {
 
 // ackLine is the journal entry for frame. The caller holds mu.
 func (s *session) ackLine(frame uint64) ackLine {
-	return ackLine{Kind: "ack", Session: SessionName(s.id), Frame: frame, Unattributed: s.engine.Unattributed().less(s.counted)}
+	return ackLine{Kind: "ack", Session: engine.SessionName(s.id), Frame: frame, Unattributed: s.engine.Unattributed().Less(s.counted)}
 }
 
 // finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
 // line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
 // says why it could not be. The caller holds mu.
-func (s *session) finish(d *dump, gone bool, failed error) (reports []Report, err error) {
+func (s *session) finish(d *dump, gone bool, failed error) (reports []engine.Report, err error) {
 	s.engine.Settled()
 	s.over = true
 	reports = s.reports()

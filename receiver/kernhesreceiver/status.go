@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"slices"
 	"strconv"
@@ -59,7 +61,7 @@ type sessionStatus struct {
 	Lost          map[string]uint64 `json:"lost"`              // records, by reason
 	Readable      bool              `json:"drop_count_known"`  // CUPTI says how many it dropped
 	Missing       uint64            `json:"missing_kernels"`
-	LaunchCounts
+	engine.LaunchCounts
 	Ranks []rankStatus `json:"ranks"`
 
 	stepRanges uint64
@@ -109,7 +111,7 @@ type rankStatus struct {
 	Steps        uint64            `json:"steps"`
 	Incomplete   map[string]uint64 `json:"steps_incomplete"`
 	Kernels      uint64            `json:"kernels"`
-	KernelStates
+	engine.KernelStates
 	Pending     uint64            `json:"pending"`
 	InvalidBy   map[string]uint64 `json:"invalid_by_reason"`
 	CommKernels uint64            `json:"comm_kernels"`
@@ -163,7 +165,7 @@ func (s *sessionStatus) firstRank() int64 {
 }
 
 func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
-	s := sessionStatus{Session: SessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
+	s := sessionStatus{Session: engine.SessionName(from.id), Connected: from.connected, OpenFrames: from.open, HeldBy: from.holds,
 		Ranks: []rankStatus{}, Lost: map[string]uint64{}, OpenRanges: []openStatus{}, Unmatched: []unmatchedStatus{}, RangeFaults: map[string]uint64{}}
 	if !from.connected {
 		s.Waits = from.waits.Seconds()
@@ -171,23 +173,23 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 	for i := range from.reports {
 		r := &from.reports[i]
 		if i == 0 { // what is of the process as a whole
-			text := func(key string) string { return clean(r.info[key]) }
-			s.guessed = r.guessed
-			s.claims, s.RunFrom, s.RankFrom = cmp.Or(r.claims, r.info["run"]), r.runFrom, r.rankFrom
+			text := func(key string) string { return clean(r.Info[key]) }
+			s.guessed = r.Guessed
+			s.claims, s.RunFrom, s.RankFrom = cmp.Or(r.Claims, r.Info["run"]), r.RunFrom, r.RankFrom
 			s.Run, s.PID, s.Host, s.Engine = text("run"), text("pid"), text("host"), text("engine")
 			s.EngineVersion, s.Model = text("engine_version"), text("model")
 			s.Mode, s.ModeReason, s.Subscribed = text("mode"), text("mode_reason"), text("subscribed") == "1"
 			s.Shim, s.CUPTI, s.Driver = text("shim_version"), text("cupti_version"), text("driver_version")
-			s.Faults = faultTexts(r.info, s.Mode)
-			silent := r.silent.Seconds()
-			s.HeardAge, s.Up, s.Down = &silent, r.down == "", r.down
-			s.Readable, s.Missing, s.LaunchCounts = r.readable, r.missing, r.launches
+			s.Faults = faultTexts(r.Info, s.Mode)
+			silent := r.Silent.Seconds()
+			s.HeardAge, s.Up, s.Down = &silent, r.Down == "", r.Down
+			s.Readable, s.Missing, s.LaunchCounts = r.Readable, r.Missing, r.Launches
 		}
-		if r.ranges != nil {
-			s.ranges(r.ranges)
-			s.stepRanges = r.stepRanges
+		if r.Ranges != nil {
+			s.ranges(r.Ranges)
+			s.stepRanges = r.StepRanges
 		}
-		for reason, n := range r.dropped {
+		for reason, n := range r.Dropped {
 			s.Lost[reason] += n
 		}
 		s.Ranks = append(s.Ranks, newRankStatus(r))
@@ -195,15 +197,15 @@ func newSessionStatus(now time.Time, from *liveSession) sessionStatus {
 	return s
 }
 
-func newRankStatus(r *Report) rankStatus {
-	gpu := "gpu." + strconv.Itoa(r.device) + "."
+func newRankStatus(r *engine.Report) rankStatus {
+	gpu := "gpu." + strconv.Itoa(r.Device) + "."
 	return rankStatus{
-		Rank: r.rank, Device: r.device, GPU: clean(r.info[gpu+"name"]), UUID: clean(r.info[gpu+"uuid"]),
-		KernelAge: age(r.lastNS, r.nowOf()), StepAge: age(r.lastStepNS, r.nowOf()), WatermarkAge: age(r.watermarkNS, r.nowOf()),
-		Compute: seconds(r.computeNS), Comm: seconds(r.commNS), Idle: seconds(r.idleNS), Unknown: seconds(r.unknownNS),
-		Overlapped: seconds(r.overlapNS), Copy: seconds(r.copyNS),
-		Steps: r.complete, Incomplete: r.incomplete, Kernels: r.kernels, KernelStates: r.became, Pending: r.pending,
-		InvalidBy: r.invalid, CommKernels: r.comm, Coverage: newCoverageStatus(&r.coverage), Books: r.counts, Residue: books.Residues(r.counts),
+		Rank: r.Rank, Device: r.Device, GPU: clean(r.Info[gpu+"name"]), UUID: clean(r.Info[gpu+"uuid"]),
+		KernelAge: age(r.LastNS, r.NowOf()), StepAge: age(r.LastStepNS, r.NowOf()), WatermarkAge: age(r.WatermarkNS, r.NowOf()),
+		Compute: seconds(r.ComputeNS), Comm: seconds(r.CommNS), Idle: seconds(r.IdleNS), Unknown: seconds(r.UnknownNS),
+		Overlapped: seconds(r.OverlapNS), Copy: seconds(r.CopyNS),
+		Steps: r.Complete, Incomplete: r.Incomplete, Kernels: r.Kernels, KernelStates: r.Became, Pending: r.Pending,
+		InvalidBy: r.Invalid, CommKernels: r.Comm, Coverage: newCoverageStatus(&r.Coverage), Books: r.Counts, Residue: books.Residues(r.Counts),
 	}
 }
 

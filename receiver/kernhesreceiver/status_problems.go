@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"fmt"
 	"maps"
@@ -12,16 +14,16 @@ import (
 )
 
 // ranges says of a session which of its NVTX ranges are open, and which texts match no pattern.
-func (s *sessionStatus) ranges(r *RangesReport) {
-	for _, l := range r.leaks {
+func (s *sessionStatus) ranges(r *engine.RangesReport) {
+	for _, l := range r.Leaks {
 		s.OpenRanges = append(s.OpenRanges, openStatus{l.Thread, clean(l.Domain), clean(l.Text), l.Open, l.Leaking})
 	}
-	for _, u := range r.unmatched {
+	for _, u := range r.Unmatched {
 		s.Unmatched = append(s.Unmatched, unmatchedStatus{
 			clean(u.Text), clean(u.Domain), u.Ranges, u.Kernels, seconds(u.NS), clean(patternFor(&u)),
 		})
 	}
-	c := &r.counts
+	c := &r.Counts
 	for fault, n := range map[string]uint64{"leaked": c.Leaked, "underflow": c.Underflow, "resynced": c.Resynced} {
 		if n > 0 {
 			s.RangeFaults[fault] = n
@@ -89,7 +91,7 @@ func problems(s *status, refused []string, quiet map[string]bool) []string {
 					say("rank %d of run %s: the books do not add up: %s by %d", r.Rank, p.Run, identity, n)
 				}
 			}
-			if p.Connected && p.Run != "" && !p.guessed && r.Rank != NoRank {
+			if p.Connected && p.Run != "" && !p.guessed && r.Rank != engine.NoRank {
 				one := claim{p.claims, r.Rank}
 				claims[one] = append(claims[one], p.Run)
 			}

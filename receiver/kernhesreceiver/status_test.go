@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"encoding/json"
 	"io"
 	"net/http"
@@ -21,44 +23,44 @@ import (
 func statusStory(now time.Time) status {
 	at := uint64(now.UnixNano())
 	names := []coverage.Named{{Name: "<b>mystery</b>", Time: coverage.Time{NS: 2e9, Kernels: 4}}}
-	good := Report{
-		info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
-		rank: 0, nowNS: at - 1e9, firstNS: at - 10e9, lastNS: at - 3e9, watermarkNS: at - 2e9, lastStepNS: at - 4e9,
-		computeNS: 4e9, commNS: 1e9, idleNS: 3e9, kernels: 100, became: KernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, pending: 1,
-		coverage: coverage.Report{Totals: coverage.Totals{
+	good := engine.Report{
+		Info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
+		Rank: 0, NowNS: at - 1e9, FirstNS: at - 10e9, LastNS: at - 3e9, WatermarkNS: at - 2e9, LastStepNS: at - 4e9,
+		ComputeNS: 4e9, CommNS: 1e9, IdleNS: 3e9, Kernels: 100, Became: engine.KernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, Pending: 1,
+		Coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 2e9, Kernels: 4}, {NS: 1e9, Kernels: 50}, {NS: 1e9, Kernels: 36}},
 			InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},
 		}, Defaulted: names},
-		complete: quietSteps, readable: true, dropped: map[string]uint64{"hes_buffer": 0},
+		Complete: quietSteps, Readable: true, Dropped: map[string]uint64{"hes_buffer": 0},
 	}
 	bad := good
-	bad.info = map[string]string{"run": "r", "pid": "8", "mode": "off", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
-	bad.coverage = coverage.Report{}
-	bad.rank, bad.kernels, bad.idleNS, bad.readable = 1, 103, 3e9-5, false
-	bad.dropped = map[string]uint64{"hes_buffer": 12}
-	bad.silent, bad.down, bad.stepRanges = 2*time.Second, isSilent, 5
-	good.ranges = &RangesReport{
-		counts: ranges.Counts{Steps: 3, Leaked: 2, Underflow: 1}, open: 71,
-		leaks:     []ranges.Leak{{Thread: 574, Domain: "<i>NCCL", Text: "init", Open: 70, Leaking: true}, {Thread: 9, Text: "main", Open: 1}},
-		unmatched: []ranges.Unmatched{{Text: "warm-up #", Example: "warm-up 1", Ranges: 2, Kernels: 5, NS: 3e9}},
+	bad.Info = map[string]string{"run": "r", "pid": "8", "mode": "off", "mode_reason": "<script>\x00\xff\u202eevil", "engine": strings.Repeat("long", 500)}
+	bad.Coverage = coverage.Report{}
+	bad.Rank, bad.Kernels, bad.IdleNS, bad.Readable = 1, 103, 3e9-5, false
+	bad.Dropped = map[string]uint64{"hes_buffer": 12}
+	bad.Silent, bad.Down, bad.StepRanges = 2*time.Second, isSilent, 5
+	good.Ranges = &engine.RangesReport{
+		Counts: ranges.Counts{Steps: 3, Leaked: 2, Underflow: 1}, Open: 71,
+		Leaks:     []ranges.Leak{{Thread: 574, Domain: "<i>NCCL", Text: "init", Open: 70, Leaking: true}, {Thread: 9, Text: "main", Open: 1}},
+		Unmatched: []ranges.Unmatched{{Text: "warm-up #", Example: "warm-up 1", Ranges: 2, Kernels: 5, NS: 3e9}},
 	}
-	good.stepRanges = 3
-	good.counts = books.Counts{books.KernelsReceived: 100, books.KernelsInSteps: 99, books.KernelsPending: 1, books.DeviceWall: 8e9, books.DeviceIdle: 8e9}
-	bad.counts = books.Counts{books.KernelsReceived: 103, books.KernelsInSteps: 100, books.DeviceWall: 8e9 - 5, books.DeviceIdle: 8e9}
+	good.StepRanges = 3
+	good.Counts = books.Counts{books.KernelsReceived: 100, books.KernelsInSteps: 99, books.KernelsPending: 1, books.DeviceWall: 8e9, books.DeviceIdle: 8e9}
+	bad.Counts = books.Counts{books.KernelsReceived: 103, books.KernelsInSteps: 100, books.DeviceWall: 8e9 - 5, books.DeviceIdle: 8e9}
 	since := now.Add(-time.Minute)
 	return newStatus(now, receiverReport{
 		since: now.Add(-time.Hour), bye: 2, delivery: &deliveryStatus{Error: "disk full", Since: &since, Refused: 7},
 	}, "v1", "2", []liveSession{
-		{id: 2, waits: 3 * time.Second, reports: []Report{bad}},
-		{id: 1, connected: true, open: 9, holds: "an open step", reports: []Report{good}},
-		{id: 3, connected: true, reports: []Report{good}},
+		{id: 2, waits: 3 * time.Second, reports: []engine.Report{bad}},
+		{id: 1, connected: true, open: 9, holds: "an open step", reports: []engine.Report{good}},
+		{id: 3, connected: true, reports: []engine.Report{good}},
 	})
 }
 
 func TestStatus(t *testing.T) {
 	s := statusStory(time.Unix(1_800_000_000, 0))
 	require.Len(t, s.Sessions, 3)
-	assert.Equal(t, []string{SessionName(1), SessionName(3), SessionName(2)},
+	assert.Equal(t, []string{engine.SessionName(1), engine.SessionName(3), engine.SessionName(2)},
 		[]string{s.Sessions[0].Session, s.Sessions[1].Session, s.Sessions[2].Session}, "by run and rank")
 	first, liar := s.Sessions[0], s.Sessions[2]
 	assert.Equal(t, "B200", first.Ranks[0].GPU)
@@ -101,8 +103,8 @@ func TestStatus(t *testing.T) {
 }
 
 func TestStatusOfNothing(t *testing.T) {
-	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
-		info: map[string]string{"mode": "hes"}, unplaced: true, readable: true, firstNS: 5, watermarkNS: 3}}}})
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []engine.Report{{
+		Info: map[string]string{"mode": "hes"}, Unplaced: true, Readable: true, FirstNS: 5, WatermarkNS: 3}}}})
 	assert.Empty(t, s.Problems)
 	assert.Nil(t, s.Sessions[0].Ranks[0].KernelAge)
 	text, err := json.Marshal(newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", nil))
@@ -167,8 +169,8 @@ func TestServeStatus(t *testing.T) {
 
 // Software tracing on a GPU without HES is as it should be.
 func TestSoftwareTracingIsNoProblem(t *testing.T) {
-	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
-		info: map[string]string{"mode": "software", "mode_reason": "this GPU has no HES"}, readable: true}}}})
+	s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []engine.Report{{
+		Info: map[string]string{"mode": "software", "mode_reason": "this GPU has no HES"}, Readable: true}}}})
 	assert.Empty(t, s.Problems)
 	assert.Equal(t, "this GPU has no HES", s.Sessions[0].ModeReason)
 }
@@ -176,9 +178,9 @@ func TestSoftwareTracingIsNoProblem(t *testing.T) {
 func TestASessionWithoutSteps(t *testing.T) {
 	check := func(want string, kernels, steps uint64, unmatched ...ranges.Unmatched) {
 		t.Helper()
-		s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []Report{{
-			info: map[string]string{"mode": "hes", "run": "r"}, readable: true, kernels: kernels, stepRanges: steps,
-			ranges: &RangesReport{unmatched: unmatched}}}}})
+		s := newStatus(time.Unix(1, 0), receiverReport{}, "v", "2", []liveSession{{id: 1, connected: true, reports: []engine.Report{{
+			Info: map[string]string{"mode": "hes", "run": "r"}, Readable: true, Kernels: kernels, StepRanges: steps,
+			Ranges: &engine.RangesReport{Unmatched: unmatched}}}}})
 		if want == "" {
 			assert.Empty(t, s.Problems)
 			return

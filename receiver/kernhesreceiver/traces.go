@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"context"
 	"errors"
 	"sync"
@@ -35,7 +37,7 @@ type tracer struct {
 	told      sample.Counts // as far as the counters have them
 
 	making  sync.Mutex
-	sources map[*Source]*trace.Source // those that were asked for lately
+	sources map[*engine.Source]*trace.Source // those that were asked for lately
 
 	queue   chan pick
 	stop    chan struct{} // closed: write what waits, and end
@@ -98,26 +100,26 @@ func (t *tracer) drain() {
 }
 
 // Take offers a final step to sampling, and returns its span if it will be written.
-func (t *tracer) Take(f FinalStep) (SpanID, bool) {
+func (t *tracer) Take(f engine.FinalStep) (engine.SpanID, bool) {
 	s := trace.Step{Step: f.Step, Source: t.source(f.Source), Seq: f.Seq, Pairs: f.Pairs, BatchBucket: f.BatchBucket, KVBucket: f.KVBucket}
 	if !t.offer(s) {
-		return SpanID{}, false
+		return engine.SpanID{}, false
 	}
-	return SpanID{Trace: s.TraceID(), Span: s.SpanID()}, true
+	return engine.SpanID{Trace: s.TraceID(), Span: s.SpanID()}, true
 }
 
 // maxSources bounds the sources that are kept with their resources.
 const maxSources = 1024
 
 // source is a rank as traces have it.
-func (t *tracer) source(s *Source) *trace.Source {
+func (t *tracer) source(s *engine.Source) *trace.Source {
 	t.making.Lock()
 	defer t.making.Unlock()
 	if made := t.sources[s]; made != nil {
 		return made
 	}
 	if t.sources == nil || len(t.sources) >= maxSources {
-		t.sources = map[*Source]*trace.Source{}
+		t.sources = map[*engine.Source]*trace.Source{}
 	}
 	resource := pcommon.NewMap()
 	rankResource(resource, s, s.Instance())

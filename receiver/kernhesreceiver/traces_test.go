@@ -208,8 +208,8 @@ func TestExemplarsNameTheTraces(t *testing.T) {
 
 	frames, _, _ = shimscript.GraphSteps(10)
 	p = newTracingBench(t, unsampled(), trace.Flat, nil).playTraced(t, frames)
-	for _, series := range p.Reports()[0].series {
-		assert.Zero(t, series.exemplar)
+	for _, series := range p.Reports()[0].Series {
+		assert.Zero(t, series.Exemplar)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestBudgetAndQueueAreCounted(t *testing.T) {
 	p := b.playTraced(t, frames)
 	picked := b.number(t, "kernhes_sampled_steps")
 	assert.Positive(t, picked)
-	assert.EqualValues(t, p.Reports()[0].complete, uint64(picked+b.number(t, "kernhes_unsampled_steps")), "each step was chosen: written or counted")
+	assert.EqualValues(t, p.Reports()[0].Complete, uint64(picked+b.number(t, "kernhes_unsampled_steps")), "each step was chosen: written or counted")
 
 	b = newTracingBench(t, everything, trace.Flat, nil)
 	for range maxPicks + 7 {

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"cmp"
 	"context"
 	"errors"
@@ -99,7 +101,7 @@ func (r *kernhesReceiver) command(session string, ask yieldAsk) bool {
 		frame = wire.AppendControl(nil, wire.CommandResume, 0)
 	}
 	for _, s := range r.table.all() {
-		if SessionName(s.id) != session {
+		if engine.SessionName(s.id) != session {
 			continue
 		}
 		s.mu.Lock()

@@ -1,6 +1,8 @@
 package kernhesreceiver
 
 import (
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+
 	"net/http"
 	"testing"
 	"time"
@@ -46,7 +48,7 @@ func TestYieldFindsTheStartsOfAName(t *testing.T) {
 	other := process("run", "bar2", "rank", "0", "pid", "4")
 	other.Step(1, "step:decode seq=1", 0)
 	silent := process("run", "bar", "rank", "0", "pid", "5")
-	later := second.e.Reports()[0].info["run"]
+	later := second.e.Reports()[0].Info["run"]
 	require.NotEqual(t, "bar", later)
 
 	zero, one := int64(0), int64(1)
@@ -93,7 +95,7 @@ func TestYield(t *testing.T) {
 	status, body := ask(t, b.r.control, "POST", "/yield?run=a&rank=0&seconds=7")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, map[string]any{"seconds": 7.0, "engines": []any{map[string]any{
-		"session": SessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
+		"session": engine.SessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
 	check(free, wire.CommandYield, 7e9)
 
 	status, body = ask(t, b.r.control, "DELETE", "/yield?run=b")

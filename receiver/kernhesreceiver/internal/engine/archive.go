@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// An OutboundChunk is a chunk on its way to the logs pipeline.
+type OutboundChunk struct {
+	*chunk.Sealed
+	Source *Source
+	of     *deviceState
+}
+
+// holds is what lies in it.
+func (c *OutboundChunk) holds() records { return records{uint64(c.Kernels), uint64(c.Copies)} }
+
+// A packing is what a process has packed and not handed over.
+//
+//	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ chunks ──▶ session
+//	frames on which they rest:             packed.open                   sent
+type packing struct {
+	chunks []OutboundChunk
+	held   frameHold // of what lies in chunks, or was taken and is not settled
+}
+
+// A frameHold is the first frame that is not to be acknowledged yet; 0: none.
+type frameHold uint64
+
+// with keeps frame from being acknowledged.
+func (h *frameHold) with(frame uint64) {
+	if *h == 0 || frame < uint64(*h) {
+		*h = frameHold(max(frame, 1))
+	}
+}
+
+// packed is a device's part in packing.
+type packed struct {
+	books        packedBooks
+	packer       *chunk.Packer
+	open         frameHold // of what lies in the packer
+	rank         int64
+	stale        bool       // INFO came since the packer was told whose steps it packs
+	unattributed *step.Step // kernels outside any step that came since the last flush
+	first        uint64     // frame of the first of them
+	held         heldCopies // whose steps' numbers are not known yet
+	shapes       map[shapeOf]*chunk.Shape
+}
+
+// maxPackedShapes bounds the shapes of a device that are kept translated.
+const maxPackedShapes = 1024
+
+// packer returns the packer of a device for a rank.
+func (p *Process) packer(d *deviceState, rank int64) *chunk.Packer {
+	if d.packed.packer != nil && d.packed.rank == rank && !d.packed.stale {
+		return d.packed.packer
+	}
+	gpu := "gpu." + strconv.Itoa(int(d.id)) + "."
+	id := chunk.Identity{
+		Run: p.info["run"], Rank: rank, Device: d.id, Session: p.session, Host: p.info["host"],
+		GPU: p.info[gpu+"uuid"], GPUName: p.info[gpu+"name"], Model: p.info["model"], Engine: p.info["engine"],
+		Version: p.info["engine_version"], Mode: p.mode,
+	}
+	if d.packed.packer == nil {
+		d.packed.packer = chunk.NewPacker(id, func(s *chunk.Sealed) { p.post(d, s) })
+	} else {
+		d.packed.packer.Identify(id) // what it cuts is still of the rank before
+	}
+	d.packed.rank, d.packed.stale = rank, false
+	return d.packed.packer
+}
+
+// post queues a chunk.
+func (p *Process) post(d *deviceState, s *chunk.Sealed) {
+	kept := *s
+	kept.Body = bytes.Clone(s.Body) // the packer's is valid during the call
+	out := OutboundChunk{&kept, p.source(d, d.packed.rank), d}
+	p.packing.chunks = append(p.packing.chunks, out)
+	d.packed.books.sealed.add(out.holds())
+	if open := d.packed.open; open != 0 {
+		p.packing.held.with(uint64(open))
+		d.packed.open = 0
+	}
+}
+
+// pack takes a final step.
+func (p *Process) pack(d *deviceState, s *step.Step, n numbered) {
+	rank := p.stepRank(d, s)
+	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
+	c.Seq, c.Pairs = int64(n.seq), n.pairs
+	d.packed.held.final(s.ID, stepName{c.Seq, c.Occurrence})
+	p.add(d, rank, s.Frame, &c)
+}
+
+func (p *Process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
+	packer := p.packer(d, rank)
+	n := records{kernels: uint64(len(c.Starts))}
+	d.packed.books.packed.add(n)
+	if err := packer.Add(c); err != nil {
+		d.packed.books.refused.add(n)
+		p.notice(LevelError, "a step does not fit its shape", Pair{"error", err})
+	}
+	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
+}
+
+// chunkStep translates a step.
+func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
+	c := chunk.Step{
+		Occurrence: s.Occurrence, Text: s.Text, Program: s.Program, Vars: s.Vars, Group: s.Group, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
+		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
+		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
+		Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
+	}
+	for i, sp := range s.Spans {
+		c.Starts[i], c.Durs[i] = sp.Start, sp.End()-sp.Start
+	}
+	launches := s.Launches()
+	c.Launches = make([]chunk.Launch, len(launches))
+	for i, l := range launches {
+		c.Launches[i] = chunk.Launch(l)
+	}
+	return c
+}
+
+// A shapeOf names a shape as the archive has it: groups that the shape does not say come from the step's text, or the rank.
+type shapeOf struct {
+	shape *step.Shape
+	group string
+	rank  int64
+}
+
+// chunkShape translates the shape of a step, once.
+func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
+	if c := d.packed.shapes[key]; c != nil {
+		return c
+	}
+	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
+		d.packed.shapes = map[shapeOf]*chunk.Shape{}
+	}
+	c := p.translate(key)
+	d.packed.shapes[key] = c
+	return c
+}
+
+func (p *Process) translate(of shapeOf) *chunk.Shape {
+	s := of.shape
+	c := &chunk.Shape{Hash: s.Hash, Positions: make([]chunk.Position, len(s.Positions))}
+	for i := range s.Positions {
+		from := &s.Positions[i]
+		gx, gy, gz := from.Static.Grid()
+		bx, by, bz := from.Static.Block()
+		to := &c.Positions[i]
+		*to = chunk.Position{
+			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Bytes: from.Bytes, Stream: from.Static.Stream(),
+			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
+			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
+		}
+		if from.Class == span.Comm {
+			to.Group, to.GroupBy = p.group(from, &of)
+		}
+	}
+	return c
+}
+
+// group is the group of ranks that a comm kernel communicates with, and what says so.
+func (p *Process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
+	switch {
+	case at.Group != "":
+		return at.Group, chunk.GroupNCCL
+	case of.group != "":
+		return of.group, chunk.GroupText
+	}
+	if group = p.set.groups.Call(of.rank, at.Call, at.Op, at.Name); group != "" {
+		by = chunk.GroupSetting
+	}
+	return group, by
+}
+
+// outsideStep returns the step that stands for kernels outside any, for a run told of in a frame.
+func (d *deviceState) outsideStep(r *cupti.Run, frame uint64) *step.Step {
+	if d.packed.unattributed == nil {
+		d.packed.unattributed, d.packed.first = step.Outside(d.id), frame
+	}
+	d.packed.first = min(d.packed.first, frame)
+	r.Ordinal = d.packed.unattributed.Parts()
+	return d.packed.unattributed
+}
+
+// packLate takes kernels that came too late for their step: they are in the archive all the same.
+func (p *Process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Clock) {
+	for i := range r.Records {
+		one := cupti.Run{Device: r.Device, Records: r.Records[i : i+1]}
+		s := d.outsideStep(&one, frame)
+		o := p.names.Take(one, c, s.Recorded())
+		s.Took(one, s.Recorded().Extent, &o)
+		s.Recorded().Extent = span.Extent{}
+	}
+}
+
+// packOutside packs the kernels outside any step that came, and the copies whose steps are final.
+func (p *Process) packOutside() {
+	for _, d := range p.devices {
+		if s := d.packed.unattributed; s != nil && len(s.Recorded().Spans) > 0 {
+			p.steps.Finish(s)
+			rank := d.rank
+			c := chunkStep(s, p.translate(shapeOf{shape: s.Shape, rank: rank}))
+			c.Outside = true
+			p.add(d, rank, d.packed.first, &c)
+		}
+		d.packed.unattributed = nil // without a kernel that can be believed it holds nothing back either
+		p.releaseCopies(d, p.accountEnded)
+	}
+}
+
+// cut makes chunks of all that is packed.
+func (p *Process) Cut() {
+	if !p.set.archive || !p.who.settled {
+		return
+	}
+	p.packOutside()
+	for _, d := range p.devices {
+		if d.packed.packer != nil {
+			d.packed.packer.Count(p.chunkCounts(d))
+			if p.accountEnded {
+				d.packed.packer.End()
+			} else {
+				d.packed.packer.Cut()
+			}
+		}
+	}
+}
+
+// takeChunks returns the chunks that were cut since the last call.
+func (p *Process) TakeChunks() []OutboundChunk {
+	chunks := p.packing.chunks
+	p.packing.chunks = nil
+	return chunks
+}
+
+// delivered takes what became of a chunk that was taken: the pipeline took it, or refused it for good.
+func (p *Process) Delivered(one OutboundChunk, taken bool) {
+	b := &one.of.packed.books
+	b.sealed.sub(one.holds())
+	if taken {
+		b.consumed.add(one.holds())
+	} else {
+		b.refused.add(one.holds())
+	}
+}
+
+// packedBooks are what became of what was packed.
+type packedBooks struct {
+	packed   records // all
+	sealed   records // in chunks that wait for the pipeline
+	consumed records
+	refused  records // by the pipeline, for good
+}
+
+// waiting is what lies in the open chunk, and in those that wait for the pipeline.
+func (d *packed) waiting() records {
+	n := d.books.sealed
+	if d.packer != nil {
+		kernels, copies := d.packer.Open()
+		n.add(records{uint64(kernels), uint64(copies)})
+	}
+	return n
+}

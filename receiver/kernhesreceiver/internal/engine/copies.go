@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// Bounds of what names the steps of copies.
+const (
+	maxHeldCopies = 1 << 16 // of a device; further ones are packed without the step that they were launched in
+	maxNamed      = 1 << 12 // final steps of a device whose numbers are remembered
+)
+
+// A stepName is what the archive calls a step.
+type stepName struct {
+	seq        int64
+	occurrence uint32
+}
+
+// heldCopies are the copies of a device whose steps are not final, so that their numbers are not known:
+//
+//	record ──hold──▶ held ──release, with each flush──▶ packed, with the step's number if it has one
+type heldCopies struct {
+	copies []heldCopy
+	named  map[ranges.ID]stepName // final steps
+	order  []ranges.ID            // of named, oldest first
+}
+
+type heldCopy struct {
+	chunk.Copy
+	frame uint64 // that it came in
+}
+
+// final notes what a step that is final is called.
+func (h *heldCopies) final(id ranges.ID, name stepName) {
+	if h.named == nil {
+		h.named = map[ranges.ID]stepName{}
+	}
+	if len(h.order) >= maxNamed {
+		for _, old := range h.order[:maxNamed/2] {
+			delete(h.named, old)
+		}
+		h.order = slices.Delete(h.order, 0, maxNamed/2)
+	}
+	h.named[id] = name
+	h.order = append(h.order, id)
+}
+
+// first is the first frame that held copies rest on; false: there are none.
+func (h *heldCopies) first() (frame uint64, ok bool) {
+	for i := range h.copies {
+		if f := h.copies[i].frame; !ok || f < frame {
+			frame, ok = f, true
+		}
+	}
+	return frame, ok
+}
+
+// bytes is about what held copies take.
+func (h *heldCopies) bytes() int { return 80 * len(h.copies) }
+
+// packCopies takes copy records of a device.
+func (p *Process) packCopies(d *deviceState, records []wire.Copy, frame uint64, clock cupti.Clock) {
+	h := &d.packed.held
+	for i := range records {
+		r := &records[i]
+		if p.names.Sound(r, clock) {
+			h.copies = append(h.copies, heldCopy{chunk.Copy{
+				Start: r.Start(), Dur: r.End() - r.Start(), Bytes: r.Bytes(), Node: r.Node(), Correlation: r.Correlation(), Stream: r.Stream(),
+				Memset: r.Kind() == wire.CopyMemset, Kind: r.CopyKind(),
+			}, frame})
+		}
+	}
+	if len(h.copies) > maxHeldCopies {
+		p.settle()
+		p.releaseCopies(d, true)
+	}
+}
+
+// releaseCopies packs the copies of a device whose steps are final, or that are of none; all packs the others too.
+func (p *Process) releaseCopies(d *deviceState, all bool) {
+	h := &d.packed.held
+	kept := h.copies[:0]
+	var copies []chunk.Copy
+	for i := range h.copies {
+		c := &h.copies[i]
+		owner, known := p.names.CallOwner(c.Correlation)
+		name, named := h.named[owner]
+		switch {
+		case owner != 0 && named:
+			c.InStep, c.Seq, c.Occurrence = true, name.seq, name.occurrence
+		case !all && (!known && p.steps.Opened() > 0 || owner != 0 && p.unfinished(d, owner)):
+			kept = append(kept, *c)
+			continue
+		}
+		copies = append(copies, c.Copy)
+		d.packed.open.with(c.frame)
+	}
+	h.copies = kept
+	if len(copies) == 0 {
+		return
+	}
+	packer := p.packer(d, d.rank)
+	d.packed.books.packed.copies += uint64(len(copies))
+	frames := d.packed.open
+	packer.AddCopies(copies)
+	d.packed.open.with(uint64(frames)) // their end lies in the packer, whatever was cut before
+}
+
+// unfinished reports whether a step of a device is open, or closed and not final.
+func (p *Process) unfinished(d *deviceState, id ranges.ID) bool {
+	return p.steps.IsOpen(id) || slices.ContainsFunc(d.closed, func(s *step.Step) bool { return s.ID == id })
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+)
+
+// A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
+// metrics and the dump say of it. A process has one for each device that it has used, in order
+// of the devices. Nothing in it changes after it was made.
+type Report struct {
+	Info   map[string]string // HELLO's pairs as INFO changed them
+	Mode   string            // in which kernels were traced last, also while they are not; off: none was yet
+	Rank   int64
+	Device int
+
+	Claims   string // what the process calls its start: equal for those that say they are of one, whichever run they have
+	RunFrom  string // the evidence for the run, for people; "": it is not settled
+	RankFrom string
+	Late     uint64 // times that evidence for run or rank came too late to count
+
+	Tracing bool // kernels are traced now
+	Hung    bool // nothing happens, and kernels that were launched do not come
+
+	Silent time.Duration // since its session's last frame came, by the collector's clock
+	Down   string        // why it is not heard; empty: it is
+
+	Whole    bool // it has what is of the process as a whole: one report of each process
+	Unplaced bool // no kernel has shown which device it is, and one still may
+	Guessed  bool // the process has run no step, so that its rank is no claim
+
+	SinceNS     uint64 // unix ns: when the totals began to count
+	LossSinceNS uint64 // unix ns: when the losses did, if that was before a reload of the configuration; else 0
+	NowNS       uint64 // engine's clock at its last heartbeat
+	FirstNS     uint64 // first kernel's start; 0: no kernel yet
+	LastNS      uint64 // last kernel's end
+	WatermarkNS uint64 // 0: none yet
+	LastStepNS  uint64 // end of the last closed step; 0: none yet
+
+	ComputeNS, CommNS, IdleNS, UnknownNS uint64 // device time: these add up to watermark − first start
+	OverlapNS, CopyNS                    uint64
+	CUPTINS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
+
+	Counts     books.Counts      // all that the identities are of
+	Kernels    uint64            // received
+	Became     KernelStates      // what became of them
+	Invalid    map[string]uint64 // those of became.Invalid, by reason
+	Pending    uint64
+	Comm       uint64 // classified as communication
+	Called     uint64 // in steps, with a call
+	Copies     map[string]uint64
+	Launches   LaunchCounts
+	Mismatches uint64            // kernels and launches that the manifest does not explain
+	Limited    map[string]uint64 // what did not fit, by limit; only in one report of a process, else nil
+	Missing    uint64            // records that launches lacked when they were given up
+	StepRanges uint64
+	Complete   uint64
+	Incomplete map[string]uint64 // by reason
+	Dropped    map[string]uint64 // records lost, by reason; what no rank has is in the first report of a process
+	Readable   bool
+
+	Coverage coverage.Report
+	Ranges   *RangesReport // of the process; only in one report, else nil
+	Series   []SeriesReport
+	Stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
+	NCCL     *NCCLReport       // nil: no payload came; only in one report of a process
+}
+
+// lossSince is when losses began to be counted, unix ns.
+func (r *Report) LossSince() uint64 { return cmp.Or(r.LossSinceNS, r.SinceNS) }
+
+// A rangesReport is what is known of a process's NVTX ranges.
+type RangesReport struct {
+	Counts    ranges.Counts
+	Open      uint64
+	Leaks     []ranges.Leak
+	Unmatched []ranges.Unmatched
+}
+
+// kernelStates says what became of kernel records; each is in one of them.
+type KernelStates struct {
+	InSteps   uint64 `json:"in_steps"`
+	Outside   uint64 `json:"outside"`
+	Late      uint64 `json:"late"`
+	Invalid   uint64 `json:"invalid"`
+	Duplicate uint64 `json:"duplicate"`
+}
+
+// sum is all records that something became of.
+func (s KernelStates) sum() uint64 { return s.InSteps + s.Outside + s.Late + s.Invalid + s.Duplicate }
+
+type LaunchCounts struct {
+	All         uint64 `json:"launches"`
+	Captured    uint64 `json:"captured_launches"`
+	Unfulfilled uint64 `json:"unfulfilled_launches"`
+	Unchecked   uint64 `json:"unchecked_replays"`
+}
+
+// A seriesReport is the totals of the complete steps of one label set.
+type SeriesReport struct {
+	Program, Batch, KV           string
+	Steps                        uint64
+	ComputeNS, CommNS, ForeignNS uint64
+	WallNS                       uint64
+	Wall                         [len(WallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
+	Exemplar                     Exemplar
+}
+
+// An exemplar is the last step of a label set that was chosen for a trace.
+type Exemplar struct {
+	Span   SpanID
+	WallNS uint64
+	EndNS  uint64 // unix ns; 0: there is none
+}
+
+// wallBounds are the inclusive upper bounds of kern_step_seconds in ns: two to three a doubling where decode
+// steps lie (2 to 50 ms), coarser outside.
+var WallBounds = [...]uint64{
+	250e3, 500e3, 1e6, 2e6, 3e6, 4e6, 5e6, 6e6, 8e6, 10e6, 12e6, 15e6, 20e6, 25e6, 30e6, 40e6, 50e6,
+	75e6, 100e6, 150e6, 200e6, 300e6, 500e6, 1e9, 2e9, 5e9, 10e9, 30e9,
+}
+
+// addWall counts a complete step of that wall time.
+func (s *SeriesReport) AddWall(ns uint64) {
+	s.WallNS += ns
+	for i, bound := range WallBounds {
+		if ns <= bound {
+			s.Wall[i]++
+			return
+		}
+	}
+	s.Wall[len(WallBounds)]++
+}
+
+// source is whose numbers these are.
+func (r *Report) Source() *Source {
+	return &Source{Info: r.Info, Rank: r.Rank, Device: r.Device, Mode: r.Mode}
+}
+
+// claimRank is what the process claims to be: the name of its start, and the rank.
+func (r *Report) ClaimRank() string {
+	return cmp.Or(r.Claims, r.Info["run"]) + "/" + strconv.FormatInt(r.Rank, 10)
+}
+
+// nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
+func (r *Report) NowOf() uint64 { return r.NowNS + uint64(r.Silent) }
