@@ -109,7 +109,7 @@ func TestLossesGoOnByDevice(t *testing.T) {
 		{Device: 2, SinceNS: 9, Dropped: map[string]uint64{"late": 2}},
 		{Device: 3, SinceNS: 9, Incomplete: map[string]uint64{"range_open": 6}},
 	}
-	got := e.reports()
+	got := e.Reports()
 	l.add(got)
 	assert.Equal(t, map[string]uint64{"late": 3 + 1, "other": 5 - 2}, got[0].Dropped)
 	assert.Equal(t, map[string]uint64{"range_open": 1}, got[0].Incomplete)
@@ -129,8 +129,8 @@ type countingEngine struct {
 	now []engine.Report
 }
 
-func (e *countingEngine) received() uint64         { return e.got }
-func (e *countingEngine) reports() []engine.Report { return e.now }
+func (e *countingEngine) Received() uint64         { return e.got }
+func (e *countingEngine) Reports() []engine.Report { return e.now }
 
 // What is left for endpoints to which no receiver returns is bounded, and of sessions that do not return forgotten.
 func TestHandoversAreBounded(t *testing.T) {

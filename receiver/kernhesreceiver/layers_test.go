@@ -1,12 +1,12 @@
 package kernhesreceiver
 
 import (
-	"go/parser"
-	"go/token"
-	"os"
-	"path/filepath"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,83 +14,154 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// layers says which rooms a room may import: the ones that a record has passed before. Only this package knows the Collector.
+// layers is the map of the module: which packages of it a package may import, tests aside. A package stands below those that
+// import it. Names are paths in the module; those of the receiver's rooms are short.
 var layers = map[string][]string{
-	"books":    {},
-	"faults":   {},
-	"runname":  {},
-	"wire":     {},
+	// What all share.
+	"internal/wire":      {},
+	"internal/books":     {},
+	"internal/faults":    {},
+	"internal/durations": {},
+	"internal/runname":   {},
+
+	// The archive.
+	"internal/chunk":    {},
+	"internal/chunklog": {"internal/chunk"},
+	"internal/parquet":  {"internal/books", "internal/chunk"},
+	"internal/perfetto": {},
+	"exporter/kernparquetexporter/internal/archive":            {"internal/chunk", "internal/parquet"},
+	"exporter/kernparquetexporter/internal/metadata":           {"internal/books"},
+	"exporter/kernparquetexporter":                             {"exporter/kernparquetexporter/internal/archive", "exporter/kernparquetexporter/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations", "internal/parquet"},
+	"extension/kernparquetencodingextension/internal/metadata": {},
+	"extension/kernparquetencodingextension":                   {"extension/kernparquetencodingextension/internal/metadata", "internal/chunk", "internal/chunklog", "internal/parquet"},
+
+	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {},
-	"metadata": {},
 	"classify": {"span"},
 	"manifest": {"span", "classify"},
 	"reload":   {},
 	"rules":    {"classify", "manifest", "reload"},
 	"coverage": {"span"},
-	"cupti":    {"wire", "span"},
+	"cupti":    {"internal/wire", "span"},
 	"ranges":   {},
 	"groups":   {},
-	"nccl":     {"wire"},
+	"nccl":     {"internal/wire"},
 	"seq":      {},
-	"identity": {"runname"},
-	"step":     {"wire", "span", "coverage", "cupti", "ranges"},
+	"identity": {"internal/runname"},
+	"step":     {"internal/wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
-	"sample":   {},
-	"trace":    {"wire", "span", "classify", "step", "metadata", "sample"},
+	"engine": {"internal/books", "internal/chunk", "internal/wire", "coverage", "cupti", "device", "groups", "identity", "manifest", "nccl", "ranges",
+		"rules", "seq", "span", "step"},
+	"metadata":     {},
+	"metadata/gen": {},
+	"sample":       {},
+	"trace":        {"internal/wire", "span", "classify", "step", "metadata", "sample"},
+	"receiver/kernhesreceiver": {"internal/books", "internal/chunk", "internal/chunklog", "internal/durations", "internal/faults", "internal/runname",
+		"internal/wire", "coverage", "engine", "groups", "identity", "metadata", "ranges", "rules", "sample", "span", "step", "trace"},
+	"receiver/kernhesreceiver/classes": {"classify"},
+
+	// What only tests, and the simulator, use.
+	"internal/krec":            {},
+	"internal/oracle":          {"internal/krec"},
+	"internal/sender":          {},
+	"internal/fakeshim":        {"internal/krec", "internal/sender"},
+	"internal/chunk/chunktest": {"internal/chunk", "internal/krec", "internal/oracle"},
+	"shimscript":               {"internal/fakeshim", "internal/krec", "internal/wire"},
+	"internal/sim/program":     {},
+	"internal/sim/clock":       {"internal/sim/program"},
+	"internal/sim/fault":       {},
+	"internal/sim/fleet":       {"internal/sim/fault", "internal/sim/program"},
+	"internal/sim/link":        {"internal/sender"},
+	"internal/sim/load":        {"internal/sim/fault", "internal/sim/program"},
+	"internal/sim/shim":        {"internal/sender", "internal/sim/fleet", "internal/sim/program"},
+	"internal/sim/truth":       {"internal/sim/fleet", "internal/sim/program"},
+	"internal/sim": {"internal/sim/clock", "internal/sim/fault", "internal/sim/fleet", "internal/sim/link", "internal/sim/load", "internal/sim/program",
+		"internal/sim/shim", "internal/sim/truth"},
+
+	"queries":        {},
+	"scripts":        {},
+	"scripts/mutate": {},
+	"cmd/kernhes": {"internal/faults", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
+		"receiver/kernhesreceiver/classes"},
 }
+
+// plain are the packages that know nothing of OpenTelemetry and of the Collector's log, nor does what they import.
+var plain = []string{"engine", "internal/chunk", "internal/parquet"}
+
+// ofTests are the packages that no other than those here, and the simulator, may import.
+var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "shimscript"}
 
 const module = "github.com/kernhes/kernhes/"
 
-// pdata is what spans are written in.
-const pdata = "go.opentelemetry.io/collector/pdata/"
-
-// folder is where a room lies in the module.
-func folder(room string) string {
-	if room == "wire" || room == "books" || room == "faults" || room == "runname" {
-		return "internal/" + room
+// folder is where a package lies in the module.
+func folder(name string) string {
+	for _, top := range []string{"internal/", "receiver/", "exporter/", "extension/", "cmd/", "queries", "scripts"} {
+		if strings.HasPrefix(name, top) {
+			return name
+		}
 	}
-	return "receiver/kernhesreceiver/internal/" + room
+	return "receiver/kernhesreceiver/internal/" + name
 }
 
-// imports is what the Go files of a folder import, tests aside.
-func imports(t *testing.T, dir string) (paths []string) {
+// A listed package is one as the go command lists it.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// list is the packages of the module.
+func list(t *testing.T) map[string]listed {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Deps", module+"...").Output()
 	require.NoError(t, err)
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	packages := map[string]listed{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return packages
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		require.NoError(t, err)
-		for _, i := range f.Imports {
-			path, err := strconv.Unquote(i.Path.Value)
-			require.NoError(t, err)
-			paths = append(paths, path)
+		if name, ours := strings.CutPrefix(p.ImportPath, module); ours {
+			packages[name] = p
 		}
 	}
-	return paths
 }
 
 func TestImportsGoDownTheStairs(t *testing.T) {
-	for room, rooms := range layers {
-		var allowed []string
-		for _, r := range rooms {
-			allowed = append(allowed, module+folder(r))
+	packages := list(t)
+	known := map[string]bool{}
+	for name, may := range layers {
+		known[folder(name)] = true
+		p, ok := packages[folder(name)]
+		if !assert.True(t, ok, "there is no package %s", name) {
+			continue
 		}
-		for _, path := range imports(t, filepath.Join("..", "..", folder(room))) {
-			if strings.HasPrefix(path, module) {
-				assert.True(t, slices.Contains(allowed, path), "%s may not import %s", room, path)
-			}
-			if strings.HasPrefix(path, "go.opentelemetry.io/") {
-				assert.True(t, room == "metadata" || room == "trace" && strings.HasPrefix(path, pdata), "%s may not know the Collector (%s)", room, path)
+		var allowed []string
+		for _, one := range may {
+			allowed = append(allowed, folder(one))
+			assert.Contains(t, layers, one, "%s may import what is not in the map", name)
+		}
+		for _, path := range p.Imports {
+			if path, ours := strings.CutPrefix(path, module); ours {
+				assert.Contains(t, allowed, path, "%s may not import %s", name, path)
 			}
 		}
 	}
-	// A room that is not in the table has no rules.
-	entries, err := os.ReadDir("internal")
-	require.NoError(t, err)
-	for _, entry := range entries {
-		assert.Contains(t, layers, entry.Name())
+	for name := range packages {
+		assert.True(t, known[name], "%s is not in the map", name)
+	}
+	for _, name := range plain {
+		for _, path := range packages[folder(name)].Deps {
+			assert.False(t, strings.HasPrefix(path, "go.opentelemetry.io/") || strings.HasPrefix(path, "go.uber.org/zap"), "%s knows %s", name, path)
+		}
+	}
+	for name, may := range layers {
+		for _, one := range may {
+			if slices.Contains(ofTests, one) {
+				assert.Contains(t, ofTests, name, "%s imports what only tests may", name)
+			}
+		}
 	}
 }

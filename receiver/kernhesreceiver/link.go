@@ -256,7 +256,9 @@ func (l *link) acknowledge() error {
 	s.mu.Lock()
 	frame, ok, err := s.acknowledge(l.r.dump)
 	s.mu.Unlock()
-	l.r.delivered(l.ctx, 0, err)
+	if ok || err != nil { // else nothing was tried: chunks may wait
+		l.r.delivered(l.ctx, 0, err)
+	}
 	if !ok {
 		return nil
 	}

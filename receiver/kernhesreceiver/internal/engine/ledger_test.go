@@ -44,9 +44,9 @@ func TestTheLedgerDoesNotSortAnewForEachFrame(t *testing.T) {
 	} {
 		var l ledger
 		for i := range uint64(n) {
-			l.note(frame(i), loose{Outside: 1})
+			l.note(frame(i), Unattributed{Outside: 1})
 		}
-		var sum loose
+		var sum Unattributed
 		l.take(n, &sum)
 		require.EqualValues(t, n, sum.Outside, name)
 		// On each level a push compares and swaps once, and a pop compares twice and swaps once.

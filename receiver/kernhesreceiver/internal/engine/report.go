@@ -10,7 +10,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
-// A rankReport is a copy of one rank's totals, in integer nanoseconds and records: what the
+// A Report is a copy of one rank's totals, in integer nanoseconds and records: what the
 // metrics and the dump say of it. A process has one for each device that it has used, in order
 // of the devices. Nothing in it changes after it was made.
 type Report struct {
