@@ -3,6 +3,7 @@
 package chain_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -84,13 +85,18 @@ func TestEngineKilled(t *testing.T) {
 			assert.Zero(t, own["otelcol_kernhes_sessions"])
 			assert.Zero(t, own["otelcol_kernhes_connections"])
 
-			// Its series end: what is exported from now on has them no more.
-			before := exports(t, c, p.run)
+			// Its series end: what is exported from now on says that it is gone, and nothing else.
+			assert.Contains(t, r.n, `kern_up{reason="gone"}`)
+			assert.Zero(t, r.n.sum("kern_up"))
+			assert.NotContains(t, r.n, "kern_last_step_age_seconds")
+			assert.NotContains(t, r.n, "kern_watermark_age_seconds")
 			next, _ := c.play(t, file("solo.rank0"))
 			require.Len(t, next, 1)
 			isExpected(t, "solo.rank0", next[0])
-			assert.Equal(t, before, exports(t, c, p.run), "exports of the dead engine's numbers")
 			assert.Equal(t, 1.0, c.endings(t, "bye"))
+			full, notUp := c.exportsOf(t, p.run)
+			assert.Equal(t, 1, full, "exports of the dead engine's numbers")
+			assert.Positive(t, notUp, "exports that say that it is gone")
 		})
 	}
 }
@@ -119,18 +125,12 @@ func all(of map[string]*resource) numbers {
 	return sum
 }
 
-// exports is how many lines of the file exporter have numbers of a run.
-func exports(t testing.TB, c *collector, run string) int {
-	t.Helper()
-	text, err := os.ReadFile(c.jsonl)
-	require.NoError(t, err)
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, `"`+run+`"`) {
-			n++
-		}
-	}
-	return n
+// standStill waits until the collector knows the run and rank of a play, which it does some steps before the end, and halts the play.
+func (c *collector) standStill(p *play) {
+	c.t.Helper()
+	pid := fmt.Sprintf(`"pid": "%d"`, p.command.Process.Pid)
+	c.eventually("its run and rank are known", func() bool { return c.logged("engine process has a run and ranks", pid) != "" })
+	require.NoError(c.t, p.command.Process.Signal(syscall.SIGSTOP))
 }
 
 // Two engines of one host, both of rank 0, in one run and in two: each has its own series, and its own sums.
@@ -139,8 +139,10 @@ func TestEnginesOfOneRank(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			c := newCollector(t, "collection_interval: 200ms")
-			a := c.begin(t, "KERNHES_RUN="+runs[0], "--speed", "2", file("solo.rank0"))
-			b := c.begin(t, "KERNHES_RUN="+runs[1], "--speed", "2", file("tp2.rank0"))
+			a := c.begin(t, "KERNHES_RUN="+runs[0], file("solo.rank0"), "--speed", "1")
+			c.standStill(a)
+			b := c.begin(t, "KERNHES_RUN="+runs[1], file("tp2.rank0"), "--speed", "1")
+			c.standStill(b)
 			conflicts := 0.0
 			if runs[0] == runs[1] {
 				c.eventually("the conflict is seen", func() bool { conflicts = c.sessions(t)["kern_rank_conflicts"]; return conflicts > 0 })
@@ -148,6 +150,9 @@ func TestEnginesOfOneRank(t *testing.T) {
 			} else {
 				c.eventually("both are connected", func() bool { return c.sessions(t)[`kern_sessions{link="connected"}`] == 2 })
 				assert.Zero(t, c.sessions(t)["kern_rank_conflicts"])
+			}
+			for _, p := range []*play{a, b} {
+				require.NoError(t, p.command.Process.Signal(syscall.SIGCONT))
 			}
 			a.end(0)
 			b.end(0)
@@ -214,5 +219,6 @@ func TestExportAtBye(t *testing.T) {
 	require.Len(t, ranks, 1)
 	isExpected(t, "solo.rank0", ranks[0])
 	require.Less(t, time.Since(began), time.Hour)
-	assert.Equal(t, 1, exports(t, c, ranks[0].Run))
+	full, _ := c.exportsOf(t, ranks[0].Run)
+	assert.Equal(t, 1, full)
 }

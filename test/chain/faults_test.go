@@ -214,7 +214,7 @@ func TestTooFewEvents(t *testing.T) {
 	assert.EqualValues(t, lost, r.n.sum("kern_trace_dropped_records_total"))
 	assert.EqualValues(t, want.Kernels, tallies[0]["delivered_kernels"])
 	assert.Equal(t, want.Kernels, r.Kernels, "kernels received")
-	assert.Equal(t, want.Copies, r.Copies, "copies received")
+	assert.Equal(t, copiesOf(t, want), r.Copies, "copies received")
 	assert.Less(t, r.Launches, want.Launches)
 	assert.Positive(t, r.UnknownNS)
 	// A step that was told of at all may have other kernels than it had; it is counted once, and none is made up.

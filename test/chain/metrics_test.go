@@ -3,7 +3,7 @@
 package chain_test
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -123,18 +123,25 @@ func scrape(t testing.TB, url string) map[string]*resource {
 	return of
 }
 
-// exported is the last value of each series in the file exporter's lines, by service.instance.id.
+// exports stops the collector and gives all that its file exporter wrote: until then the last lines are in its buffer, or torn.
+func (c *collector) exports(t testing.TB) (all []pmetric.Metrics) {
+	t.Helper()
+	c.stop()
+	text, err := os.ReadFile(c.jsonl)
+	require.NoError(t, err)
+	for line := range bytes.Lines(text) {
+		m, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
+		require.NoError(t, err)
+		all = append(all, m)
+	}
+	return all
+}
+
+// exported stops the collector and gives what the file exporter's lines say last of each series, by service.instance.id.
 func (c *collector) exported(t testing.TB) map[string]numbers {
 	t.Helper()
-	f, err := os.Open(c.jsonl)
-	require.NoError(t, err)
-	defer f.Close()
 	of := map[string]numbers{}
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		m, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(lines.Bytes())
-		require.NoError(t, err)
+	for _, m := range c.exports(t) {
 		for _, r := range m.ResourceMetrics().All() {
 			id, _ := r.Resource().Attributes().Get("service.instance.id")
 			to := of[id.AsString()]
@@ -142,18 +149,44 @@ func (c *collector) exported(t testing.TB) map[string]numbers {
 				to = numbers{}
 				of[id.AsString()] = to
 			}
-			for _, scope := range r.ScopeMetrics().All() {
-				for _, metric := range scope.Metrics().All() {
-					to.take(metric)
-				}
-			}
+			to.takeAll(r)
 		}
 	}
-	require.NoError(t, lines.Err())
 	return of
 }
 
-// take takes the points of a metric, named as Prometheus has them.
+// exportsOf stops the collector and counts the exports that have numbers of a run, and those that only say that it is not up.
+func (c *collector) exportsOf(t testing.TB, run string) (full, notUp int) {
+	t.Helper()
+	for _, m := range c.exports(t) {
+		of := numbers{}
+		for _, r := range m.ResourceMetrics().All() {
+			if its, ok := r.Resource().Attributes().Get("kern.run"); ok && its.AsString() == run {
+				of.takeAll(r)
+			}
+		}
+		others := maps.Clone(of)
+		maps.DeleteFunc(others, func(s series, v float64) bool { return strings.HasPrefix(s, "kern_up{") && v == 0 })
+		switch {
+		case len(others) > 0:
+			full++
+		case len(of) > 0:
+			notUp++
+		}
+	}
+	return full, notUp
+}
+
+// takeAll takes the points of all metrics of a resource.
+func (n numbers) takeAll(r pmetric.ResourceMetrics) {
+	for _, scope := range r.ScopeMetrics().All() {
+		for _, metric := range scope.Metrics().All() {
+			n.take(metric)
+		}
+	}
+}
+
+// take takes the points of a metric, named as Prometheus has them. A series ends with a point without a value.
 func (n numbers) take(m pmetric.Metric) {
 	labels := func(attributes pcommon.Map) map[string]string {
 		l := map[string]string{}
@@ -186,10 +219,15 @@ func (n numbers) take(m pmetric.Metric) {
 		}
 	}
 	for _, p := range points.All() {
+		s := seriesOf(m.Name(), labels(p.Attributes()))
+		if p.Flags().NoRecordedValue() {
+			delete(n, s)
+			continue
+		}
 		v := p.DoubleValue()
 		if p.ValueType() == pmetric.NumberDataPointValueTypeInt {
 			v = float64(p.IntValue())
 		}
-		n[seriesOf(m.Name(), labels(p.Attributes()))] = v
+		n[s] = v
 	}
 }
