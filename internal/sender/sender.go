@@ -199,25 +199,21 @@ func (s *Sender) Lost(l Loss) {
 
 // Records sends kernels and copies.
 func (s *Sender) Records(kernels []Kernel, copies []Copy) {
-	for len(kernels) > 0 {
-		n := min(len(kernels), recordsAtOnce)
+	sendRecords(s, kindKernels, kernels, (*Kernel).append, &s.Kernels)
+	sendRecords(s, kindCopies, copies, (*Copy).append, &s.Copies)
+}
+
+// sendRecords sends records of one kind, recordsAtOnce a frame at most, and adds them to sent.
+func sendRecords[T any](s *Sender, kind uint16, records []T, layOut func(*T, []byte) []byte, sent *uint64) {
+	for len(records) > 0 {
+		n := min(len(records), recordsAtOnce)
 		body := make([]byte, 0, recordSize*n)
-		for i := range kernels[:n] {
-			body = kernels[i].append(body)
+		for i := range records[:n] {
+			body = layOut(&records[i], body)
 		}
-		s.frame(kindKernels, body)
-		kernels = kernels[n:]
-		s.Kernels += uint64(n)
-	}
-	for len(copies) > 0 {
-		n := min(len(copies), recordsAtOnce)
-		body := make([]byte, 0, recordSize*n)
-		for i := range copies[:n] {
-			body = copies[i].append(body)
-		}
-		s.frame(kindCopies, body)
-		copies = copies[n:]
-		s.Copies += uint64(n)
+		s.frame(kind, body)
+		records = records[n:]
+		*sent += uint64(n)
 	}
 }
 

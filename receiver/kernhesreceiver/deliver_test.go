@@ -71,16 +71,22 @@ func TestARefusedChunkIsCountedAndSettled(t *testing.T) {
 	assert.Zero(t, b.logs.FilterMessage("nothing is acknowledged until this works again").Len(), "delivery works")
 }
 
-// TestFewChunksThatWaitHoldNothingUp: frames are read on, and nothing is acknowledged until the pipeline takes the chunks.
-func TestFewChunksThatWaitHoldNothingUp(t *testing.T) {
-	var busy atomic.Bool
+// newBusyBench starts a receiver whose logs pipeline takes nothing while busy is set, as it is at first.
+func newBusyBench(t *testing.T) (b *bench, p *logsPipeline, busy *atomic.Bool) {
+	busy = &atomic.Bool{}
 	busy.Store(true)
-	b, p := newLogsBench(t, func(int64) error {
+	b, p = newLogsBench(t, func(int64) error {
 		if busy.Load() {
 			return errBusy
 		}
 		return nil
 	})
+	return b, p, busy
+}
+
+// TestFewChunksThatWaitHoldNothingUp: frames are read on, and nothing is acknowledged until the pipeline takes the chunks.
+func TestFewChunksThatWaitHoldNothingUp(t *testing.T) {
+	b, p, busy := newBusyBench(t)
 	c, _, _ := b.connect(1)
 	for n := uint64(1); n <= 4; n++ {
 		c.word(n, "chunk 2097152") // four of them are the bound of 8 MiB
@@ -109,14 +115,7 @@ func (b *bench) received(session uint64) uint64 {
 
 // TestBackpressureReachesTheEngine: with more than the bound waiting, nothing more is read.
 func TestBackpressureReachesTheEngine(t *testing.T) {
-	var busy atomic.Bool
-	busy.Store(true)
-	b, p := newLogsBench(t, func(int64) error {
-		if busy.Load() {
-			return errBusy
-		}
-		return nil
-	})
+	b, p, busy := newBusyBench(t)
 	c, _, _ := b.connect(1)
 	c.word(1, "chunk 8388609") // one byte over
 	c.word(2, "outside")
