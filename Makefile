@@ -90,14 +90,19 @@ gpu: ## on a machine with GPUs and PyTorch: build, check and measure there (resu
 
 # DuckDB needs cgo, so it is a module of its own. RUN, A, B and ARCHIVE_B choose what queries/views.sql shows.
 ARCHIVE ?= out/archive
-bin/duckdb-run: $(shell find test/duckdb -name '*.go' -not -name '*_test.go') test/duckdb/go.mod $(wildcard queries/*.sql queries/*.go) | setup
-	cd test/duckdb && CGO_ENABLED=1 go build -o $(CURDIR)/$@ ./duckdb-run
+bin/duckdb-run: $(shell find analysis -name '*.go' -not -name '*_test.go') analysis/go.mod $(wildcard queries/*.sql queries/*.go) | setup
+	cd analysis && CGO_ENABLED=1 go build -o $(CURDIR)/$@ ./cmd/duckdb-run
+
+# What a run's name says must run neither in make nor in the shell: make expands no part of it, and the shell reads it as a variable.
+TEXTS := ARCHIVE ARCHIVE_B RUN A B FILE
+$(foreach name,$(TEXTS),$(eval override $(name) := $$(value $(name))))
+export $(TEXTS)
 
 sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql)
-	@bin/duckdb-run -archive '$(ARCHIVE)' -archive-b '$(ARCHIVE_B)' -run '$(RUN)' -a '$(A)' -b '$(B)' $(FILE)
+	@bin/duckdb-run -archive "$$ARCHIVE" -archive-b "$$ARCHIVE_B" -run "$$RUN" -a "$$A" -b "$$B" $$FILE
 
 test-sql: setup ## the queries and the archive as DuckDB reads it, against the recordings
-	cd test/duckdb && CGO_ENABLED=1 go test ./...
+	cd analysis && CGO_ENABLED=1 go test ./...
 
 # Jaeger has hundreds of modules at releases of its own, so it is built in its own module: 5 to 10 minutes on two idle cores, once.
 bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup

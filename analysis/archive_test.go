@@ -15,11 +15,11 @@ import (
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/parquet"
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // root is the repository.
-const root = "../.."
+const root = ".."
 
 // write writes ranks into an archive, as files whose names begin with name.
 func write(t testing.TB, dir, name string, ranks ...chunktest.Rank) {

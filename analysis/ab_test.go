@@ -12,7 +12,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // A trial is a run of one rank whose calls take a mean time, ns, with noise that lingers from step to step.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // bubbles are all rows of bubbles.sql.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // A db answers queries, or ends the test.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // handmade is ranks 0 and 1, ten decode steps each. The gemm of step n takes n µs on rank 0 and n + 10 µs on rank 1; then nothing

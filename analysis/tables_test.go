@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 func TestTablesHaveWhatTheRecordingsHave(t *testing.T) {

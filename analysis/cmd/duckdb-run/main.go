@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/kernhes/kernhes/queries"
-	"github.com/kernhes/kernhes/test/duckdb/duck"
+	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 func main() {

@@ -1,5 +1,5 @@
 // A module of its own: DuckDB is C++ and needs cgo, which the collector does without.
-module github.com/kernhes/kernhes/test/duckdb
+module github.com/kernhes/kernhes/analysis
 
 go 1.26.0
 
@@ -51,4 +51,4 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/kernhes/kernhes => ../..
+replace github.com/kernhes/kernhes => ..
