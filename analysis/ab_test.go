@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/analysis/duck"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // A trial is a run of one rank whose calls take a mean time, ns, with noise that lingers from step to step.

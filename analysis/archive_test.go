@@ -10,12 +10,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/analysis/duck"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/internal/parquet"
-	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // root is the repository.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/analysis/duck"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // bubbles are all rows of bubbles.sql.

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/analysis/duck"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // handmade is ranks 0 and 1, ten decode steps each. The gemm of step n takes n µs on rank 0 and n + 10 µs on rank 1; then nothing

@@ -6,9 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/analysis/duck"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
-	"github.com/kernhes/kernhes/analysis/duck"
 )
 
 // A collective is one all-reduce: what it takes on each rank, µs, and their group. 0: the rank has no such kernel.

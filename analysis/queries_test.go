@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kernhes/kernhes/internal/oracle"
 	"github.com/kernhes/kernhes/analysis/duck"
+	"github.com/kernhes/kernhes/internal/oracle"
 )
 
 // programOf is the program of a step's text.

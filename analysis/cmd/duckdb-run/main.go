@@ -10,8 +10,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/kernhes/kernhes/queries"
 	"github.com/kernhes/kernhes/analysis/duck"
+	"github.com/kernhes/kernhes/queries"
 )
 
 func main() {
