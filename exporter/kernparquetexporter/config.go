@@ -3,6 +3,7 @@ package kernparquetexporter
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -12,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/exporter/exporterhelper"
 
+	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
 	"github.com/kernhes/kernhes/internal/durations"
 	"github.com/kernhes/kernhes/internal/parquet"
 )
@@ -20,6 +22,9 @@ import (
 type Config struct {
 	// Directory is where the files go; it is made if need be, and one exporter may have it. Required. Default: "".
 	Directory string `mapstructure:"directory"`
+
+	// FileMode is the permission of the files, octal, less the process's umask. The folder is made with 0750. Default: "0640".
+	FileMode fileMode `mapstructure:"file_mode"`
 
 	// Roll closes the files at each multiple of this since midnight UTC, by the time of arrival. Default: 30m.
 	Roll time.Duration `mapstructure:"roll"`
@@ -56,6 +61,22 @@ type RetentionConfig struct {
 	_ struct{}
 }
 
+// fileMode is written "0640" or 0640 in YAML (whose integers may be octal).
+type fileMode uint32
+
+// UnmarshalText reads octal digits.
+func (m *fileMode) UnmarshalText(text []byte) error {
+	v, err := strconv.ParseUint(string(text), 8, 32)
+	if err != nil {
+		return fmt.Errorf("file_mode: %q is not octal, want something like \"0640\"", text)
+	}
+	*m = fileMode(v)
+	return nil
+}
+
+// MarshalText writes octal digits.
+func (m fileMode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%04o", uint32(m)), nil }
+
 func createDefaultConfig() component.Config {
 	server := confighttp.NewDefaultServerConfig()
 	server.NetAddr.Endpoint = "127.0.0.1:8989"
@@ -75,6 +96,7 @@ func createDefaultConfig() component.Config {
 	retry.MaxElapsedTime = 0
 
 	return &Config{
+		FileMode:     fileMode(archive.DefaultMode),
 		Roll:         30 * time.Minute,
 		RowGroupRows: parquet.DefaultRowGroupRows,
 		Compression:  "zstd",
@@ -98,6 +120,9 @@ func (c *Config) Validate() error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if c.Directory == "" {
 		fault("directory: is required")
+	}
+	if c.FileMode&0o600 != 0o600 || c.FileMode > 0o666 {
+		fault("file_mode: %04o: want 0600 to 0666, with 0600 in it", uint32(c.FileMode))
 	}
 	if c.Roll < time.Second || c.Roll > 24*time.Hour || c.Roll%time.Second != 0 || 24*time.Hour%c.Roll != 0 {
 		fault("roll: %v: want whole seconds of which a day is a multiple", c.Roll)

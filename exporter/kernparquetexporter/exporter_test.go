@@ -3,12 +3,14 @@ package kernparquetexporter
 import (
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	parquetgo "github.com/parquet-go/parquet-go"
@@ -154,6 +156,42 @@ func TestShutdownClosesAndTheQueueIsEmptied(t *testing.T) {
 }
 
 // TestOtherRecordsAreRefusedAndCounted sends what is no chunk along with chunks: those are taken all the same.
+// TestFilesHaveTheirMode also has the umask take nothing away: a unit with UMask=0077 narrows the setting.
+func TestFilesHaveTheirMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	for want, set := range map[fs.FileMode]func(*Config){
+		0o640: func(*Config) {},
+		0o600: func(c *Config) { c.FileMode = 0o600 },
+	} {
+		cfg := config(t)
+		set(cfg)
+		cfg.Queue.Get().WaitForResult = true
+		e := started(t, cfg, exportertest.NewNopSettings(metadata.Type))
+		logs, _ := recordedLogs(t, 1)
+		require.NoError(t, e.ConsumeLogs(t.Context(), logs))
+		modes := func() map[string]fs.FileMode {
+			files, err := os.ReadDir(cfg.Directory)
+			require.NoError(t, err)
+			all := map[string]fs.FileMode{}
+			for _, f := range files {
+				info, err := f.Info()
+				require.NoError(t, err)
+				all[f.Name()] = info.Mode()
+			}
+			return all
+		}
+		open := modes()
+		require.NoError(t, e.Shutdown(t.Context()))
+		closed := modes()
+		require.GreaterOrEqual(t, len(open), 5, "three tables, the journal, the lock")
+		for _, all := range []map[string]fs.FileMode{open, closed} {
+			for name, mode := range all {
+				require.Equal(t, want, mode, name)
+			}
+		}
+	}
+}
+
 func TestOtherRecordsAreRefusedAndCounted(t *testing.T) {
 	telemetry := componenttest.NewTelemetry()
 	set := exportertest.NewNopSettings(metadata.Type)

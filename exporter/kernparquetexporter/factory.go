@@ -2,6 +2,7 @@ package kernparquetexporter
 
 import (
 	"context"
+	"io/fs"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
@@ -20,7 +21,9 @@ func NewFactory() exporter.Factory {
 
 func createLogs(ctx context.Context, set exporter.Settings, cfg component.Config) (exporter.Logs, error) {
 	config := cfg.(*Config)
-	e, err := newExporter(set, config, archive.NewDirectory(config.Directory))
+	disk := archive.NewDirectory(config.Directory)
+	disk.Mode = fs.FileMode(config.FileMode)
+	e, err := newExporter(set, config, disk)
 	if err != nil {
 		return nil, err
 	}

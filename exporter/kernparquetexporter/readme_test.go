@@ -41,8 +41,12 @@ func settingsTable(t *testing.T) string {
 	for _, d := range f.Decls {
 		if g, ok := d.(*ast.GenDecl); ok {
 			for _, s := range g.Specs {
-				if s, ok := s.(*ast.TypeSpec); ok {
-					types[s.Name.Name] = s.Type.(*ast.StructType)
+				s, ok := s.(*ast.TypeSpec)
+				if !ok {
+					continue
+				}
+				if of, ok := s.Type.(*ast.StructType); ok {
+					types[s.Name.Name] = of
 				}
 			}
 		}

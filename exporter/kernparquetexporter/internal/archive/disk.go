@@ -51,21 +51,27 @@ type Entry struct {
 // lockName is the file that holds the lock. It stays: removing it would let two hold it.
 const lockName = ".kernparquet.lock"
 
+// DefaultMode lets the owner write a file and the group read it.
+const DefaultMode fs.FileMode = 0o640
+
 // A Directory is a Disk of the operating system.
 type Directory struct {
+	// Mode is the permission of new files, less the umask. Default: DefaultMode.
+	Mode fs.FileMode
+
 	path string
 	lock *os.File
 }
 
 // NewDirectory names a directory; nothing is done with it yet.
-func NewDirectory(path string) *Directory { return &Directory{path: path} }
+func NewDirectory(path string) *Directory { return &Directory{Mode: DefaultMode, path: path} }
 
 // Lock makes the directory, readable by the group, and takes it for this process until Unlock or its end.
 func (d *Directory) Lock() error {
 	if err := os.MkdirAll(d.path, 0o750); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR, 0o640)
+	f, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR, d.Mode)
 	if err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ func (d *Directory) Create(name string) (File, error) {
 func (d *Directory) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
 
 func (d *Directory) open(name string, flags int) (File, error) {
-	f, err := os.OpenFile(d.at(name), flags, 0o640)
+	f, err := os.OpenFile(d.at(name), flags, d.Mode)
 	if err != nil {
 		return nil, err
 	}
