@@ -20,7 +20,7 @@ func dump(t *testing.T, frames [][]byte) []string {
 		t.Skip("no C compiler")
 	}
 	program := filepath.Join(t.TempDir(), "dump")
-	if out, err := exec.Command(cc, "-std=c11", "-Wall", "-Werror", "-I../../shim", "-o", program, "testdata/dump.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(cc, "-std=c11", "-Wall", "-Werror", "-I../../shim/transport", "-o", program, "testdata/dump.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	c := exec.Command(program)

@@ -1,7 +1,7 @@
 // Package wire is the protocol between libkernhes.so and the collector: bytes of a
 // connection to frames and records, and the collector's answers to bytes.
 //
-// WIRE.md says what everything means; shim/wire.h holds the layouts. Bytes are doubted here,
+// WIRE.md says what everything means; shim/transport/wire.h holds the layouts. Bytes are doubted here,
 // once: what the parse functions return is true to its layout.
 package wire
 

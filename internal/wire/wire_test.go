@@ -25,7 +25,7 @@ import (
 func cross(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "cross")
-	out, err := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I../../shim", "-o", program, "testdata/cross.c").CombinedOutput()
+	out, err := exec.Command("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I../../shim/transport", "-o", program, "testdata/cross.c").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
 }
@@ -196,7 +196,7 @@ kind 67 flags 0 number 0: code 2 text no room for 3
 
 // TestNumbersAreFrozen holds every number of wire.h to the list of those that were ever on the wire, and Go's to it.
 func TestNumbersAreFrozen(t *testing.T) {
-	header, err := os.ReadFile("../../shim/wire.h")
+	header, err := os.ReadFile("../../shim/transport/wire.h")
 	require.NoError(t, err)
 	var numbers strings.Builder
 	for _, m := range regexp.MustCompile(`(?m)^#define (KW_\w+) (\(?[\w<< ]+\)?)(?: *//.*)?$`).FindAllStringSubmatch(string(header), -1) {

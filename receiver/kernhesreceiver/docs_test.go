@@ -140,7 +140,7 @@ func metricsTable(t *testing.T) string {
 func shimTable(t *testing.T) string {
 	program := filepath.Join(t.TempDir(), "env")
 	out, err := exec.CommandContext(t.Context(), "cc", "-std=c11", "-D_GNU_SOURCE", "-DKERNHES_ENV_MAIN",
-		"-o", program, "../../shim/env.c", "-pthread").CombinedOutput()
+		"-I../../shim", "-o", program, "../../shim/host/env.c", "-pthread").CombinedOutput()
 	require.NoError(t, err, string(out))
 	out, err = exec.CommandContext(t.Context(), program).Output()
 	require.NoError(t, err)

@@ -1,8 +1,8 @@
 // Frames, acknowledged one by one: at every point the snapshot and the frames that are left make the same state as
 // all frames from the first.
+#include "capture/encode.h"
+#include "capture/events.h"
 #include "check.h"
-#include "encode.h"
-#include "events.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #define KERNHES_COLLECTOR_H
 
 #include "check.h"
-#include "wire.h"
+#include "transport/wire.h"
 
 #include <poll.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // Descriptors beside an engine that closes them, gives their numbers to files of its own, or has hardly any.
+#include "capture/manifest.h"
 #include "check.h"
-#include "descriptor.h"
-#include "log.h"
-#include "manifest.h"
+#include "host/descriptor.h"
+#include "host/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

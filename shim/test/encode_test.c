@@ -1,7 +1,7 @@
 // Filling frames: names before their use, events behind the records that they follow, losses with their times.
+#include "capture/encode.h"
+#include "capture/events.h"
 #include "check.h"
-#include "encode.h"
-#include "events.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 // Settings: defaults, ranges, nonsense. They are read once a process, so each case is a child.
-#include "attach.h"
+#include "capture/attach.h"
 #include "check.h"
-#include "env.h"
-#include "pairs.h"
-#include "threads.h"
-#include "utf8.h"
+#include "entry/utf8.h"
+#include "host/env.h"
+#include "host/threads.h"
+#include "transport/pairs.h"
 
 #include <string.h>
 #include <sys/wait.h>

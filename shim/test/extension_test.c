@@ -1,12 +1,12 @@
 // NVTX's payload extension through its slots, as an image of a process sets them up: alone, and before another library; with
 // modules and payloads that are not as they should be.
-#include "calls.h"
+#include "capture/calls.h"
+#include "capture/encode.h"
+#include "capture/events.h"
+#include "capture/names.h"
+#include "capture/nvtx_abi.h"
+#include "capture/schemas.h"
 #include "check.h"
-#include "encode.h"
-#include "events.h"
-#include "names.h"
-#include "nvtx_abi.h"
-#include "schemas.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

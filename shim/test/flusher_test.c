@@ -1,9 +1,10 @@
 // The flusher against a CUPTI that fails, drops and is slow to say so.
+#include "capture/cupti.h"
+#include "capture/flusher.h"
+#include "capture/wake.h"
 #include "check.h"
-#include "clock.h"
-#include "cupti.h"
-#include "env.h"
-#include "flusher.h"
+#include "host/clock.h"
+#include "host/env.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,7 +37,7 @@ static struct flusher_report flush(void) {
   struct flusher_report r;
   flusher_take(&r);
   uint64_t before = r.flushes;
-  flusher_hurry();
+  wake_hurry();
   while (flusher_take(&r), r.flushes == before) usleep(500);
   CHECK_EQUAL(r.flushes, before + 1);
   CHECK(r.flushed_new);

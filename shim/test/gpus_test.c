@@ -1,5 +1,5 @@
 // Which hosts have no GPU that could have HES.
-#include "gpus.h"
+#include "capture/gpus.h"
 
 #include "check.h"
 

@@ -1,9 +1,9 @@
 // What HELLO says of a process: settings, launchers' variables, the session leader, and GPUs as a driver describes them.
-#include "identity.h"
+#include "capture/identity.h"
 
 #include "check.h"
-#include "env.h"
-#include "pairs.h"
+#include "host/env.h"
+#include "transport/pairs.h"
 
 #include <dlfcn.h>
 #include <limits.h>

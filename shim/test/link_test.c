@@ -1,10 +1,10 @@
 // The link against a collector that acknowledges late, dies in the middle of a frame, forgets everything, or talks
 // nonsense: every numbered frame arrives, once or as one that was had already.
+#include "capture/encode.h"
 #include "check.h"
-#include "clock.h"
-#include "encode.h"
-#include "env.h"
-#include "link.h"
+#include "host/clock.h"
+#include "host/env.h"
+#include "transport/link.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nvtx_abi.h"
+#include "capture/nvtx_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -1,14 +1,14 @@
 // NVTX through its own tables, as an image of a process sets them up; before the first context and after; and that a
 // new thread's ranges and launches neither allocate nor lock.
-#include "callbacks.h"
-#include "calls.h"
+#include "capture/callbacks.h"
+#include "capture/calls.h"
+#include "capture/cupti.h"
+#include "capture/events.h"
+#include "capture/meter.h"
+#include "capture/nvtx_abi.h"
+#include "capture/pool.h"
+#include "capture/scrap.h"
 #include "check.h"
-#include "cupti.h"
-#include "events.h"
-#include "meter.h"
-#include "nvtx_abi.h"
-#include "pool.h"
-#include "scrap.h"
 
 #include <pthread.h>
 #include <string.h>

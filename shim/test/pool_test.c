@@ -1,7 +1,7 @@
 // The pool: lent, completed and returned by several threads at once; empty; before it is open. And the reserve.
+#include "capture/pool.h"
+#include "capture/scrap.h"
 #include "check.h"
-#include "pool.h"
-#include "scrap.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

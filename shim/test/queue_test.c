@@ -1,7 +1,7 @@
 // The queue of frames: numbers, bytes, what goes at the bound and what stays.
 #include "check.h"
-#include "queue.h"
-#include "wire.h"
+#include "transport/queue.h"
+#include "transport/wire.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Ranges that are left open: what is pushed above them keeps its text at any depth, in labels and in the snapshot.
-#include "base.h"
 #include "check.h"
-#include "wire.h"
+#include "transport/base.h"
+#include "transport/wire.h"
 
 #include <string.h>
 

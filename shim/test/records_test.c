@@ -1,9 +1,9 @@
 // Activity buffers into the wire's records. The offsets are those of CUPTI's header; each field has a value of its own.
-#include "callbacks.h"
+#include "capture/callbacks.h"
+#include "capture/cupti.h"
+#include "capture/records.h"
+#include "capture/scrap.h"
 #include "check.h"
-#include "cupti.h"
-#include "records.h"
-#include "scrap.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // The ring and the ordering behind it: many threads, full, wrapped around, overtaken.
+#include "capture/events.h"
+#include "capture/order.h"
 #include "check.h"
-#include "events.h"
-#include "order.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,13 +1,14 @@
 // The sender's order. A buffer is completed, and a flush that covers it is reported, between the sender's two looks at
 // the flusher and at the pool: what the flush covers must be sent before the collector is told of the flush.
+#include "capture/cupti.h"
+#include "capture/events.h"
+#include "capture/flusher.h"
+#include "capture/mode.h"
+#include "capture/pool.h"
+#include "capture/sender.h"
+#include "capture/wake.h"
 #include "collector.h"
-#include "cupti.h"
-#include "env.h"
-#include "events.h"
-#include "flusher.h"
-#include "mode.h"
-#include "pool.h"
-#include "sender.h"
+#include "host/env.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -138,7 +139,7 @@ int main(void) {
   collector_accept(&c, body, sizeof body);
   events_launch(KW_LAUNCH, 7, 0); // before its record
   atomic_store(&armed, true);
-  sender_wake();
+  wake_sender();
   while (came.covered == 0) {
     kw_frame f = collector_frame(&c, body, sizeof body);
     look(&f, body);

@@ -1,10 +1,10 @@
 // An engine that closes the socket or puts a file or another socket under its number, in each state of the link: its
 // files stay as they are and open, nothing is read from them, and the link goes on over a new connection.
+#include "capture/encode.h"
 #include "check.h"
-#include "encode.h"
-#include "env.h"
-#include "link.h"
-#include "log.h"
+#include "host/env.h"
+#include "host/log.h"
+#include "transport/link.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // Wakeups: one signal ends one wait, whenever it comes, and no descriptor is behind it.
 #include "check.h"
-#include "env.h"
-#include "threads.h"
+#include "host/env.h"
+#include "host/threads.h"
 
 #include <unistd.h>
 

@@ -22,7 +22,7 @@ type husk struct {
 	told   bool // it is of a LOST: that loss has been counted
 }
 
-// A queue is the frames of a link that the collector has not acknowledged, as shim/queue.c keeps
+// A queue is the frames of a link that the collector has not acknowledged, as shim/transport/queue.c keeps
 // them.
 type queue struct {
 	wire   *sender.Sender

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <poll.h>
-#include "../../wire.h"
+#include "../../transport/wire.h"
 #include "told.h"
 
 // One case's transcript: what the shim says of itself, events, and records. Times are left out.
