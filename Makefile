@@ -125,7 +125,7 @@ fuzz: ## each fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)
 
 golden: ## write golden files and generated parts anew
-	go generate ./receiver/...
+	go generate ./receiver/... ./connector/...
 	@for dir in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -r dirname | sort -u); do \
 	  go test "$$dir" -update; \
 	done

@@ -35,6 +35,10 @@ var layers = map[string][]string{
 	"extension/kernparquetencodingextension/internal/metadata": {},
 	"extension/kernparquetencodingextension":                   {"extension/kernparquetencodingextension/internal/metadata", "internal/chunk", "internal/chunklog", "internal/parquet"},
 
+	// The comparison of ranks.
+	"connector/kernwaitsconnector/internal/metadata": {},
+	"connector/kernwaitsconnector":                   {"connector/kernwaitsconnector/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations"},
+
 	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {},
 	"classify": {"span"},
@@ -95,7 +99,7 @@ const module = "github.com/kernhes/kernhes/"
 
 // folder is where a package lies in the module.
 func folder(name string) string {
-	for _, top := range []string{"internal/", "receiver/", "exporter/", "extension/", "cmd/", "queries", "scripts"} {
+	for _, top := range []string{"internal/", "receiver/", "connector/", "exporter/", "extension/", "cmd/", "queries", "scripts"} {
 		if strings.HasPrefix(name, top) {
 			return name
 		}

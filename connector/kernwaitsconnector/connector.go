@@ -1,0 +1,117 @@
+package kernwaitsconnector
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector"
+	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/chunklog"
+)
+
+// waitsConnector owns the comparison, its clock and its metrics.
+type waitsConnector struct {
+	set    connector.Settings
+	config *Config
+	next   consumer.Metrics
+	begun  time.Time
+
+	mu      sync.Mutex // held while steps are compared
+	steps   uint64
+	refused map[string]uint64 // log records, by reason
+
+	stop    context.CancelFunc // nil: not started
+	ticking sync.WaitGroup
+}
+
+func newConnector(set connector.Settings, config *Config, next consumer.Metrics) *waitsConnector {
+	return &waitsConnector{set: set, config: config, next: next, begun: time.Now(), refused: map[string]uint64{}}
+}
+
+// Start begins to send metrics.
+func (c *waitsConnector) Start(context.Context, component.Host) error {
+	ticking, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.ticking.Go(func() {
+		ticker := time.NewTicker(c.config.CollectionInterval)
+		defer ticker.Stop()
+		for {
+			select {
+			case now := <-ticker.C:
+				c.export(ticking, now)
+			case <-ticking.Done():
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// Shutdown sends the last metrics.
+func (c *waitsConnector) Shutdown(ctx context.Context) error {
+	if c.stop == nil {
+		return nil
+	}
+	c.stop()
+	c.stop = nil
+	c.ticking.Wait()
+	c.export(ctx, time.Now())
+	return nil
+}
+
+// Capabilities says that logs stay as they are.
+func (c *waitsConnector) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
+
+// ConsumeLogs takes the chunks of logs. Records that hold none are counted; to send them again would change nothing.
+func (c *waitsConnector) ConsumeLogs(_ context.Context, logs plog.Logs) error {
+	for _, resource := range logs.ResourceLogs().All() {
+		for _, scope := range resource.ScopeLogs().All() {
+			for _, record := range scope.LogRecords().All() {
+				c.record(record)
+			}
+		}
+	}
+	return nil
+}
+
+// record takes one log record.
+func (c *waitsConnector) record(record plog.LogRecord) {
+	body, err := chunklog.Body(record)
+	var taken *chunk.Chunk
+	if err == nil {
+		taken, err = chunk.Unpack(body)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.refused[reasonOf(err)]++
+		return
+	}
+	c.steps += uint64(len(taken.Steps))
+}
+
+// reasonOf is why a log record was refused.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, chunklog.ErrNoChunk):
+		return "not_a_chunk"
+	case errors.Is(err, chunk.ErrVersion):
+		return "version"
+	default:
+		return "corrupt"
+	}
+}
+
+// export sends all metrics.
+func (c *waitsConnector) export(ctx context.Context, now time.Time) {
+	if err := c.next.ConsumeMetrics(ctx, c.metrics(now)); err != nil && ctx.Err() == nil {
+		c.set.Logger.Warn("the metrics pipeline refused the waits; the next ones hold them too", zap.Error(err))
+	}
+}

@@ -1,0 +1,21 @@
+package kernwaitsconnector
+
+import (
+	"context"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/connector"
+	"go.opentelemetry.io/collector/consumer"
+
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/metadata"
+)
+
+// NewFactory returns the factory of the connector `kernwaits`.
+func NewFactory() connector.Factory {
+	return connector.NewFactory(metadata.Type, createDefaultConfig,
+		connector.WithLogsToMetrics(createLogsToMetrics, metadata.LogsToMetricsStability))
+}
+
+func createLogsToMetrics(_ context.Context, set connector.Settings, cfg component.Config, next consumer.Metrics) (connector.Logs, error) {
+	return newConnector(set, cfg.(*Config), next), nil
+}
