@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: mutation mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: test-boards test-story mutation mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ run: build bin/duckdb-run ## build all, play the bundled recordings through it a
 
 build: dist cli shim ## build everything into bin/
 
-test: test-go coverage test-c test-python ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
+test: test-go coverage test-c test-python test-boards ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
 
 # What reads bytes from outside, by its own tests.
 DECODERS := ./internal/wire ./internal/chunk
@@ -103,6 +103,15 @@ sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/s
 
 test-sql: setup ## the queries and the archive as DuckDB reads it, against the recordings
 	cd analysis && CGO_ENABLED=1 go test ./...
+
+test-boards: setup ## the Grafana board and the alerts, by promtool
+	@scripts/setup prometheus
+	cd dashboards && go vet ./... && go test ./...
+
+# Three minutes, most of them waiting: 75 s without a fault, 75 s with it.
+test-story: build ## the simulator with a slow rank, through the collector into a real Prometheus: boards and alerts tell it
+	@scripts/setup prometheus
+	cd dashboards && go test -count=1 -v -tags chain -run TestThePanels .
 
 # Jaeger has hundreds of modules at releases of its own, so it is built in its own module: 5 to 10 minutes on two idle cores, once.
 bin/jaeger: test/jaeger/go.mod test/jaeger/go.sum | setup

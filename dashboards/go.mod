@@ -4,7 +4,7 @@ module github.com/kernhes/kernhes/dashboards
 go 1.26.0
 
 require (
-	github.com/grafana/grafana-foundation-sdk/go v0.0.22 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
+	github.com/stretchr/testify v1.12.1
+	go.yaml.in/yaml/v3 v3.0.5
 )
