@@ -22,6 +22,8 @@
 #define RETRY_FIRST SECOND        // after another subscriber was there
 #define RETRY_MOST (30 * SECOND)  // and doubles up to this
 #define CLOCKS (60 * SECOND)      // between two brackets of CUPTI's clock
+#define ATTACH_EVERY (10 * SECOND)       // the collector may have CUPTI taken back, on average
+#define ATTACH_AHEAD (7 * ATTACH_EVERY)  // but eight times in a row at once
 #define FINISH_MS 200
 #define HES_RACE (5 * SECOND) // HES before 13.4: a flush while NCCL sets up corrupts the heap
 
@@ -34,6 +36,7 @@ static atomic_int command;
 static _Atomic uint64_t yield_ns; // of the last YIELD
 static bool busy, yielded, attached;
 static uint64_t yielded_until, next_try, retry = RETRY_FIRST; // ticks, ticks, ns
+static uint64_t attach_due; // tick; it moves on with each return from a yield
 static uint64_t before; // when the last flush began, or tracing: what is dropped was dropped after that
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of report; never held while CUPTI is called
@@ -114,6 +117,14 @@ static void leave(const char *reason) {
   attached = false;
 }
 
+// may_return bounds how often the collector's words move the shim in and out of CUPTI: the engine pays for that.
+static bool may_return(uint64_t tick) { return attach_due <= tick + ATTACH_AHEAD; }
+
+static void return_after_yield(uint64_t tick) {
+  attach_due = (attach_due > tick ? attach_due : tick) + ATTACH_EVERY;
+  attach_again();
+}
+
 static void let_go(void) {
   if (busy) mode_set(MODE_OFF, "another user of CUPTI is there, and the collector asked to yield to it");
   leave("yielded to another user of CUPTI, as the collector asked");
@@ -133,8 +144,10 @@ static void obey(void) {
   if (attach_ended()) leave(NULL);
   int asked = atomic_exchange(&command, NOTHING);
   if (asked == YIELD) yield();
-  bool over = yielded && (asked == RESUME || clock_tick() >= yielded_until);
-  if (over || (busy && clock_tick() >= next_try)) attach_again();
+  uint64_t tick = clock_tick();
+  if (yielded && asked == RESUME) yielded_until = tick;
+  if (yielded && tick >= yielded_until && may_return(tick)) return_after_yield(tick);
+  else if (busy && tick >= next_try) attach_again();
 }
 
 // rest says, while nothing is traced, that all which was has come: time then goes on for the collector, as unknown.

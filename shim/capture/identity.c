@@ -65,7 +65,7 @@ static void put_launch(struct bytes *pairs) {
       "OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
   for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
     char key[64];
-    const char *value = getenv(variables[i]);
+    const char *value = secure_getenv(variables[i]);
     snprintf(key, sizeof key, "env.%s", variables[i]);
     if (value != NULL) put(pairs, key, "%.*s", MAX_VARIABLE, value);
   }
@@ -129,7 +129,7 @@ static void put_devices(struct bytes *pairs) {
 }
 
 void identity_pairs(struct bytes *pairs) {
-  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
   char host[256] = "", gpus[1024];
   gethostname(host, sizeof host - 1);
   put(pairs, "run", "%s", env_text(ENV_RUN));
@@ -147,7 +147,6 @@ void identity_pairs(struct bytes *pairs) {
   put(pairs, "shim_version", IDENTITY_SHIM_VERSION);
   put(pairs, "host.gpus", "%s", gpus_of_host(NULL, gpus, sizeof gpus));
   put_devices(pairs);
-  put(pairs, "token", "%s", env_text(ENV_TOKEN)); // only HELLO carries these pairs
 }
 
 void identity_mode(struct bytes *pairs, const struct mode_state *mode) {
@@ -157,9 +156,10 @@ void identity_mode(struct bytes *pairs, const struct mode_state *mode) {
 }
 
 uint64_t identity_session(void) {
+  static uint64_t times;
   uint64_t id = 0;
   if (getrandom(&id, sizeof id, GRND_NONBLOCK) != sizeof id) id = 0;
   // Early at boot there may be no randomness yet: a process's id and start time are unique enough then.
-  if (id == 0) id = hash_mix((uint64_t)getpid() << 32 ^ process_start()) | 1;
+  if (id == 0) id = hash_mix(((uint64_t)getpid() << 32 ^ process_start()) + times++) | 1;
   return id;
 }

@@ -30,6 +30,7 @@
 #define CLOSE_AFTER (10 * MS) // the longest that a frame is being filled
 #define WAIT_MOST 10          // ms between two looks at the ring: 4 MiB in 10 ms are 400 MB/s of events
 #define STUCK SECOND          // a thread that stopped inside the ring holds records back no longer than this
+#define YIELD_MOST (86400 * SECOND) // a day, whatever is asked for
 #define FAREWELL (60 * SECOND)
 
 static struct wakeup ended;
@@ -144,13 +145,23 @@ static void publish(void) {
   atomic_store(&working, false);
 }
 
+// control does what the collector asks for.
+static void control(const kw_control *c) {
+  switch (c->command) {
+  case KW_COMMAND_YIELD:
+    flusher_yield(c->argument[0] < YIELD_MOST ? c->argument[0] : YIELD_MOST);
+    return;
+  case KW_COMMAND_RESUME:
+    flusher_resume();
+    return;
+  }
+}
+
 static void move_bytes(void) {
   // A collector that lives through a gap would miss names and nodes that were folded: it is given the snapshot.
   if (queue_trim(&s.queue) && s.link.socket.fd >= 0) link_break(&s.link, &s.queue, "frames were dropped before they were sent");
   link_step(&s.link, &s.queue, &s.encoder.strings);
-  if (s.link.command == KW_COMMAND_YIELD) flusher_yield(s.link.argument);
-  if (s.link.command == KW_COMMAND_RESUME) flusher_resume();
-  s.link.command = 0;
+  if (link_disowned(&s.link)) link_renew(&s.link, &s.queue, identity_session());
 }
 
 static void round_of_work(void) {
@@ -188,7 +199,7 @@ static int patience(void) {
 // part waits until all is acknowledged; not after `until` (a tick), nor longer than exit lingers.
 static void part(uint64_t until) {
   bool shortened = false;
-  while (s.queue.first != NULL && s.link.state != LINK_REFUSED && clock_tick() < until) {
+  while (s.queue.first != NULL && s.link.state != LINK_SENSELESS && clock_tick() < until) {
     if (atomic_load(&finishing) && !shortened) {
       uint64_t linger = clock_tick() + env_number(ENV_LINGER_MS) * MS;
       until = linger < until ? linger : until;
@@ -203,11 +214,11 @@ static void part(uint64_t until) {
 
 static void trace(void) {
   say_manifest();
-  while (!atomic_load(&finishing) && s.link.state != LINK_REFUSED) {
+  while (!atomic_load(&finishing) && s.link.state != LINK_SENSELESS) {
     round_of_work();
     wait(patience());
   }
-  if (s.link.state == LINK_REFUSED) { // nobody will ever listen: be as if we were not here
+  if (s.link.state == LINK_SENSELESS) { // nobody will ever listen: be as if we were not here
     calls_off();
     events_close();
     flusher_yield(UINT64_MAX);
@@ -232,7 +243,7 @@ static void *run(void *unused) {
   s.mode_version = mode.version;
   identity_pairs(&s.queue.base.pairs);
   identity_mode(&s.queue.base.pairs, &mode);
-  link_open(&s.link, identity_session());
+  link_open(&s.link, identity_session(), control);
   if (farewell) {
     say_bye(KW_BYE_DETACH);
     part(clock_tick() + FAREWELL);
@@ -243,7 +254,7 @@ static void *run(void *unused) {
   queue_free(&s.queue);
   encode_free(&s.encoder);
   order_free(&s.order);
-  if (s.link.state == LINK_REFUSED) atomic_store(&running, false);
+  if (s.link.state == LINK_SENSELESS) atomic_store(&running, false);
   publish();
   threads_signal(&ended);
   return NULL;

@@ -37,7 +37,7 @@ __attribute__((constructor)) static void preloaded(void) {
   threads_remember();
   Dl_info self_info;
   char path[PATH_MAX];
-  const char *preload = getenv("LD_PRELOAD");
+  const char *preload = secure_getenv("LD_PRELOAD");
   if (preload == NULL || dladdr((void *)(uintptr_t)&preloaded, &self_info) == 0) return;
   if (self_info.dli_fname == NULL || realpath(self_info.dli_fname, path) == NULL) return;
   const char *slash = strrchr(self_info.dli_fname, '/');

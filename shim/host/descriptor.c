@@ -49,7 +49,7 @@ void descriptor_close(struct descriptor *d) {
 }
 
 char *descriptor_text(const char *path, char *to, size_t room) {
-  struct descriptor d = descriptor_of(open(path, O_RDONLY | O_CLOEXEC));
+  struct descriptor d = descriptor_of(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)); // a pipe's writer is not waited for
   ssize_t n = descriptor_read(&d, to, room - 1, 0);
   to[n > 0 ? n : 0] = 0;
   descriptor_close(&d);

@@ -23,6 +23,11 @@ static const struct setting settings[ENV_COUNT] = {
                       "where the collector listens: `unix:///path` or `tcp://host:port`"},
     [ENV_TOKEN] = {"KERNHES_TOKEN", "", NULL, 0, 0,
                    "bearer token for a collector that asks for one (`auth`); sent as it is, said nowhere else"},
+    [ENV_TOKEN_FILE] = {"KERNHES_TOKEN_FILE", "", NULL, 0, 0,
+                        "path of a file with the token, up to 4,096 bytes; it is read for each connection. KERNHES_TOKEN comes first"},
+    [ENV_COLLECTOR_UID] = {"KERNHES_COLLECTOR_UID", "auto", NULL, 0, 0,
+                           "users whose process may be the collector at a unix socket, as `0,1000`; auto: the engine's user, root, "
+                           "and the owner of the socket's folder; any: all"},
     [ENV_HES] = {"KERNHES_HES", "auto", "auto|on|off", 0, 0,
                  "the Hardware Event System of Blackwell GPUs; auto: only with CUPTI newer than 13.4"},
     [ENV_SOFTWARE] = {"KERNHES_SOFTWARE", "off", "on|off", 0, 0,
@@ -108,7 +113,7 @@ static uint64_t number(const struct setting *s, const char *value) {
 
 static void read_setting(int i) {
   const struct setting *s = &settings[i];
-  const char *value = getenv(s->name);
+  const char *value = secure_getenv(s->name); // a process with more rights than its user takes no settings from it
   if (value == NULL || *value == 0) value = s->standard;
   if (s->choices != NULL && !is_choice(s->choices, value)) {
     log_line("%s=%s: not one of %s; %s is used", s->name, value, s->choices, s->standard);

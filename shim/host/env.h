@@ -7,6 +7,8 @@
 enum env_name {
   ENV_ENDPOINT,
   ENV_TOKEN,
+  ENV_TOKEN_FILE,
+  ENV_COLLECTOR_UID,
   ENV_HES,
   ENV_SOFTWARE,
   ENV_RUN,

@@ -44,12 +44,71 @@ static struct flusher_report flush(void) {
   return r;
 }
 
+// Linked with --wrap: time passes when the test says so.
+static _Atomic uint64_t passed;
+uint64_t __real_clock_tick(void);
+uint64_t __wrap_clock_tick(void);
+uint64_t __wrap_clock_tick(void) { return __real_clock_tick() + atomic_load(&passed); }
+
+static _Atomic int subscribed; // how often
+
+static int subscribe(void **subscriber, cupti_callback callback, void *user) {
+  (void)callback, (void)user;
+  *subscriber = &subscribed;
+  atomic_fetch_add(&subscribed, 1);
+  return CUPTI_OK;
+}
+
+static int unsubscribe(void *subscriber) { return subscriber == &subscribed ? CUPTI_OK : CUPTI_INVALID_PARAMETER; }
+static int enable_callback(uint32_t on, void *s, int domain, uint32_t id) { return (void)on, (void)s, (void)domain, (void)id, CUPTI_OK; }
+static int register_callbacks(cupti_request request, cupti_complete complete) { return (void)request, (void)complete, CUPTI_OK; }
+static int kind(int which) { return (void)which, CUPTI_OK; }
+
+static void await(bool is_subscribed) {
+  while ((atomic_load(&cupti.subscriber) != NULL) != is_subscribed) usleep(200);
+}
+
+// yields: a collector that has the shim go and come again without end is obeyed eight times in a row, then each 10 s.
+static void yields(void) {
+  const uint64_t hour = 3600 * 1000000000ull;
+  struct flusher_report r;
+  for (int i = 1; i <= 8; i++) {
+    flusher_yield(hour);
+    while (flusher_take(&r), !r.flushed_new) usleep(200); // it rests: all that was has come
+    flusher_resume();
+    await(true);
+    CHECK_EQUAL(atomic_load(&subscribed), i);
+  }
+  flusher_yield(hour);
+  await(false);
+  flusher_resume();
+  for (int i = 0; i < 3; i++) {
+    while (flusher_take(&r), !r.flushed_new) flusher_resume(), usleep(200);
+  }
+  CHECK_EQUAL(atomic_load(&subscribed), 8);
+  atomic_fetch_add(&passed, 10 * 1000000000ull);
+  flusher_resume();
+  await(true);
+  CHECK_EQUAL(atomic_load(&subscribed), 9);
+  flusher_yield(hour);
+  await(false);
+}
+
 int main(void) {
   setenv("KERNHES_FLUSH_MS", "10000", 1); // only when it is told to
+  setenv("KERNHES_SOFTWARE", "on", 1);
+  setenv("KERNHES_HES", "off", 1);
+  setenv("KERNHES_POOL_BUFFERS", "1", 1);
   env_load();
   cupti.ActivityFlushAll = flush_all;
   cupti.ActivityGetNumDroppedRecords = get_dropped;
   cupti.GetTimestamp = timestamp;
+  cupti.Subscribe = subscribe;
+  cupti.Unsubscribe = unsubscribe;
+  cupti.EnableCallback = enable_callback;
+  cupti.ActivityRegisterCallbacks = register_callbacks;
+  cupti.ActivityEnable = cupti.ActivityDisable = kind;
+  cupti.version = CUPTI_13_0;
   uint64_t start = clock_now();
   CHECK(flusher_start(false));
 
@@ -89,6 +148,14 @@ int main(void) {
   atomic_store(&drop_result, CUPTI_INVALID_PARAMETER); // it does not say: then the number means nothing
   r = flush();
   CHECK(!r.readable && r.dropped.count == 0);
+
+  yields();
+  flusher_resume(); // due in 10 s
+  atomic_fetch_add(&passed, 10 * 1000000000ull);
+  flusher_resume();
+  await(true);
+  flusher_take(&r);
+  for (uint64_t flushes = r.flushes; r.flushes == flushes; flusher_take(&r)) usleep(200); // the one that fell due meanwhile
 
   // At exit: one more, a forced one, and it is waited for.
   uint64_t before = atomic_load(&calls);

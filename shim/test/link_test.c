@@ -124,7 +124,7 @@ int main(void) {
   pthread_t collector;
   listen_at();
   CHECK(pthread_create(&collector, NULL, collect, NULL) == 0);
-  link_open(&l, SESSION);
+  link_open(&l, SESSION, NULL);
   for (uint32_t i = 0; q.number < FRAMES; i++) {
     char name[32];
     kw_kernel k = {.start = i + 1, .end = i + 2};

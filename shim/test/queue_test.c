@@ -149,8 +149,19 @@ static void resume(void) {
   CHECK_EQUAL(q.sent, 1);                 // it may acknowledge what the snapshot has
   CHECK_EQUAL(queue_send(&q)->number, 2);
   CHECK(queue_acknowledge(&q, 1) && !queue_acknowledge(&q, 2));
+  CHECK(!queue_resume(&q, 0, 5) && q.first->number == 2); // 5 was never sent: nothing changes
+  CHECK(queue_resume(&q, 1, 4));
+  send(&q, 1);
   CHECK(queue_resume(&q, 5, 5));
   CHECK(q.first == NULL && q.bytes == 0 && queue_send(&q) == NULL);
+  queue_free(&q);
+  // Frames that were dropped unsent lie in the snapshot: a collector that started from it has received up to there.
+  q = (struct queue){.bound = 0, .losses = &losses};
+  add(&q, 1);
+  add(&q, 2);
+  CHECK(queue_trim(&q));
+  check_lost(2, 1, 3);
+  CHECK(!queue_resume(&q, 0, 3) && queue_resume(&q, 0, 2));
   queue_free(&q);
   nothing_lost();
 }

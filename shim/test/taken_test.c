@@ -131,7 +131,7 @@ static void welcome(int fd, uint64_t received) {
 // once: the engine does it while the link is in that state. With much to send, it is in the middle of a frame.
 static void once(enum link_state state, enum deed deed, bool much) {
   static uint8_t body[8 << 20];
-  link_open(&l, 5);
+  link_open(&l, 5, NULL);
   queue_add(&q, KW_KERNELS, body, much ? sizeof body : 640, (struct stake){0});
   step_until(LINK_GREETING);
   int collector = accept(listener, NULL, NULL);
@@ -171,7 +171,7 @@ static void once(enum link_state state, enum deed deed, bool much) {
 
 // ends: the same where the link is closed and not stepped.
 static void ends(enum deed deed) {
-  link_open(&l, 5);
+  link_open(&l, 5, NULL);
   step_until(LINK_GREETING);
   int collector = accept(listener, NULL, NULL);
   struct harm h = take_over(l.socket.fd, deed);
@@ -182,7 +182,7 @@ static void ends(enum deed deed) {
 
 // in_between: the engine does it after the link has read, and before it sends.
 static void in_between(enum deed deed) {
-  link_open(&l, 5);
+  link_open(&l, 5, NULL);
   step_until(LINK_GREETING);
   int collector = accept(listener, NULL, NULL);
   welcome(collector, q.number);
@@ -196,12 +196,13 @@ static void in_between(enum deed deed) {
   CHECK_EQUAL(l.sent_bytes, sent);
   check_unharmed(between);
   close(collector);
-  CHECK(queue_resume(&q, q.number, q.number));
+  queue_free(&q);
+  q = (struct queue){.bound = 1 << 28, .losses = &losses};
 }
 
 // forks: the child's copy is closed if it is the socket, and left alone if it is a file.
 static void forks(enum deed deed) {
-  link_open(&l, 5);
+  link_open(&l, 5, NULL);
   step_until(LINK_GREETING);
   int collector = accept(listener, NULL, NULL), number = l.socket.fd, status;
   CHECK(drain(collector) > 0);

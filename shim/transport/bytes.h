@@ -46,6 +46,12 @@ static inline void bytes_free(struct bytes *b) {
   *b = (struct bytes){0};
 }
 
+// bytes_wipe frees what held a secret.
+static inline void bytes_wipe(struct bytes *b) {
+  if (b->data != NULL) explicit_bzero(b->data, b->room);
+  bytes_free(b);
+}
+
 static inline uint64_t hash_mix(uint64_t h) {
   h ^= h >> 33;
   h *= 0xff51afd7ed558ccdull;

@@ -6,10 +6,13 @@
 #include "host/env.h"
 #include "host/log.h"
 #include "transport/connect.h"
+#include "transport/pairs.h"
+#include "transport/peer.h"
 #include "transport/wire.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 
@@ -17,6 +20,10 @@
 #define BACKOFF_FIRST (50 * MS)
 #define BACKOFF_MOST (1000 * MS)
 #define PATIENCE (10000 * MS) // for a connection to come up, and for the answer to HELLO
+#define MINUTE (60000 * MS)   // until a collector is tried again that cannot be talked to
+#define DISPUTES 3u           // in a row, until the session is given up
+#define HEARD_MOST (1u << 20) // bytes in a second: a collector says some hundred
+#define TOKEN_MOST 4096u      // bytes of a token
 #define TURN (4u << 20)       // bytes sent in one step, so that the ring is not left alone for long
 
 static const char taken[] = "the engine closed its descriptor, or put another file there";
@@ -36,8 +43,22 @@ static void enter(struct link *l, enum link_state state) {
   l->since = clock_tick();
 }
 
-void link_open(struct link *l, uint64_t session) {
-  *l = (struct link){.socket.fd = -1, .session = session, .backoff = BACKOFF_FIRST};
+void link_open(struct link *l, uint64_t session, link_control_fn control) {
+  *l = (struct link){.socket.fd = -1, .session = session, .backoff = BACKOFF_FIRST, .control = control};
+}
+
+bool link_disowned(const struct link *l) {
+  return (l->disowned || l->disputes >= DISPUTES) && clock_tick() >= l->renew_at;
+}
+
+void link_renew(struct link *l, struct queue *q, uint64_t session) {
+  log_line("the collector disowns the session: another begins");
+  link_close(l, q);
+  l->session = session;
+  l->disowned = false;
+  l->disputes = 0;
+  l->renew_at = clock_tick() + MINUTE;
+  q->ever = 0;
 }
 
 void link_close(struct link *l, struct queue *q) {
@@ -45,26 +66,61 @@ void link_close(struct link *l, struct queue *q) {
   descriptor_close(&l->socket);
   if (l->frame != NULL) queue_unsent(q, l->frame);
   l->frame = NULL;
-  bytes_free(&l->out);
+  bytes_wipe(&l->out);
   l->out_at = l->frame_at = l->in_used = l->skip = 0;
-  if (l->state != LINK_REFUSED) enter(l, LINK_CLOSED);
+  if (l->state != LINK_SENSELESS) enter(l, LINK_CLOSED);
 }
 
 void link_break(struct link *l, struct queue *q, const char *why) {
   if (l->state > LINK_CONNECTING) log_line("the connection ends: %s", why);
   link_close(l, q);
-  l->retry_at = clock_tick() + l->backoff;
+  l->retry_at = clock_tick() + (l->pause > l->backoff ? l->pause : l->backoff);
+  l->pause = 0;
   l->backoff = l->backoff * 2 < BACKOFF_MOST ? l->backoff * 2 : BACKOFF_MOST;
 }
 
-static void greet(struct link *l, const struct queue *q) {
-  const struct bytes *pairs = &q->base.pairs;
-  kw_frame head = {.length = (uint32_t)(sizeof(kw_hello) + pairs->used), .kind = KW_HELLO};
-  kw_hello hello = {.magic = KW_MAGIC, .version = KW_VERSION, .session = l->session};
+// read_token gives KERNHES_TOKEN, or what its file holds up to the end of the line.
+static void read_token(char to[TOKEN_MOST + 2]) {
+  const char *path = env_text(ENV_TOKEN_FILE);
+  snprintf(to, TOKEN_MOST + 2, "%s", env_text(ENV_TOKEN));
+  if (*to == 0 && *path != 0) descriptor_text(path, to, TOKEN_MOST + 2);
+  to[strcspn(to, "\r\n")] = 0;
+}
+
+// say_hello writes HELLO. The token is in no other frame, and in memory only until the collector has answered.
+static void say_hello(struct link *l, const struct queue *q) {
+  const struct bytes *known = &q->base.pairs;
+  struct bytes pairs = {0};
+  char token[TOKEN_MOST + 2];
+  read_token(token);
+  size_t most = known->used + sizeof(kw_pair) + 8 + sizeof token;
+  if (bytes_room(&pairs, most) != NULL && bytes_room(&l->out, sizeof(kw_frame) + sizeof(kw_hello) + most) != NULL) {
+    bytes_put(&pairs, known->data, known->used);
+    if (*token != 0) pairs_set(&pairs, "token", token);
+    kw_frame head = {.length = (uint32_t)(sizeof(kw_hello) + pairs.used), .kind = KW_HELLO};
+    kw_hello hello = {.magic = KW_MAGIC, .version = KW_VERSION, .session = l->session};
+    bytes_put(&l->out, &head, sizeof head);
+    bytes_put(&l->out, &hello, sizeof hello);
+    bytes_put(&l->out, pairs.data, pairs.used);
+  }
+  explicit_bzero(token, sizeof token);
+  bytes_wipe(&pairs);
+}
+
+static void greet(struct link *l, struct queue *q) {
+  char why[160];
+  if (!peer_trusted(&l->socket, env_text(ENV_ENDPOINT), env_text(ENV_COLLECTOR_UID), why, sizeof why)) {
+    log_line("%s", why);
+    l->pause = MINUTE;
+    link_break(l, q, why);
+    return;
+  }
+  say_hello(l, q);
+  if (l->out.used == 0) {
+    link_break(l, q, "no memory for HELLO");
+    return;
+  }
   l->connects++;
-  bytes_put(&l->out, &head, sizeof head);
-  bytes_put(&l->out, &hello, sizeof hello);
-  bytes_put(&l->out, pairs->data, pairs->used);
   enter(l, LINK_GREETING);
 }
 
@@ -73,7 +129,7 @@ static void dial(struct link *l, struct queue *q) {
   enum connected c = connect_begin(env_text(ENV_ENDPOINT), &l->socket);
   if (c == CONNECT_SENSELESS) {
     log_line("KERNHES_ENDPOINT=%s: neither unix:///path nor tcp://host:port", env_text(ENV_ENDPOINT));
-    enter(l, LINK_REFUSED);
+    enter(l, LINK_SENSELESS);
     return;
   }
   if (c == CONNECT_FAILED) {
@@ -106,17 +162,46 @@ static const char *welcome(struct link *l, struct queue *q, const struct intern 
   memcpy(&w, body, sizeof w);
   if (w.magic != KW_MAGIC || w.version != KW_VERSION) {
     log_line("the collector speaks another version: %u, not %u", w.version, KW_VERSION);
-    enter(l, LINK_REFUSED);
+    l->pause = MINUTE;
     return "another version";
   }
-  if (!queue_resume(q, w.acknowledged, w.received)) return "WELCOME knows frames that never were";
-  l->out.used = l->out_at = 0;
+  if (!queue_resume(q, w.acknowledged, w.received)) {
+    l->disowned = true;
+    return "WELCOME knows frames that never were";
+  }
+  bytes_wipe(&l->out);
+  l->out_at = 0;
   if (!base_snapshot(&q->base, strings, clock_now(), &l->out)) return "no memory for the snapshot";
   bool missed = w.received > 0 && w.received < q->base.number && q->base.strings > 0;
   if (missed && !base_strings(&q->base, strings, &l->out)) return "no memory for the names";
-  l->backoff = BACKOFF_FIRST;
   enter(l, LINK_SNAPSHOT);
   return NULL;
+}
+
+// acknowledged frees what the collector has; NULL, or what is wrong.
+static const char *acknowledged(struct link *l, struct queue *q, const uint8_t *body, uint32_t length) {
+  kw_ack a;
+  if (length != sizeof a || l->state < LINK_SNAPSHOT) return "an ACK out of place or of another size";
+  memcpy(&a, body, sizeof a);
+  uint64_t first = q->first == NULL ? 0 : q->first->number;
+  if (!queue_acknowledge(q, a.number)) return "an ACK of a frame that was not sent";
+  if (first == 0 || a.number < first) return NULL;
+  l->backoff = BACKOFF_FIRST; // not at WELCOME: that much a collector can say that then takes nothing
+  l->disputes = 0;
+  return NULL;
+}
+
+// say_refused logs a collector's words, as far as they are printable and do not repeat the token.
+static void say_refused(uint32_t code, const char *text, size_t length) {
+  char words[256], token[TOKEN_MOST + 2];
+  size_t n = length < sizeof words - 1 ? length : sizeof words - 1;
+  for (size_t i = 0; i < n; i++) words[i] = text[i] >= 0x20 && text[i] < 0x7f ? text[i] : '?';
+  words[n] = 0;
+  read_token(token);
+  bool secret = *token != 0 && memmem(text, length, token, strlen(token)) != NULL;
+  explicit_bzero(token, sizeof token);
+  log_line("the collector refuses: %u, %s", code, secret ? "in words that have the token in them" : words);
+  explicit_bzero(words, sizeof words);
 }
 
 static const char *refused(struct link *l, const uint8_t *body, uint32_t length) {
@@ -124,8 +209,9 @@ static const char *refused(struct link *l, const uint8_t *body, uint32_t length)
   if (length < sizeof r) return "a REFUSED cut short";
   memcpy(&r, body, sizeof r);
   uint32_t text = r.length < length - sizeof r ? r.length : length - (uint32_t)sizeof r;
-  log_line("the collector refuses: %u, %.*s", r.code, (int)text, (const char *)body + sizeof r);
-  if (r.code == KW_REFUSED_VERSION) enter(l, LINK_REFUSED);
+  say_refused(r.code, (const char *)body + sizeof r, text);
+  if (r.code == KW_REFUSED_VERSION) l->pause = MINUTE;
+  if (r.code == KW_REFUSED_PROTOCOL) l->disputes++;
   return "refused";
 }
 
@@ -135,18 +221,13 @@ static const char *heard(struct link *l, struct queue *q, const struct intern *s
   switch (f->kind) {
   case KW_WELCOME:
     return welcome(l, q, strings, body, f->length);
-  case KW_ACK: {
-    kw_ack a;
-    if (f->length != sizeof a || l->state < LINK_SNAPSHOT) return "an ACK out of place or of another size";
-    memcpy(&a, body, sizeof a);
-    return queue_acknowledge(q, a.number) ? NULL : "an ACK of a frame that was not sent";
-  }
+  case KW_ACK:
+    return acknowledged(l, q, body, f->length);
   case KW_CONTROL: {
     kw_control c;
     if (f->length != sizeof c) return "a CONTROL of another size";
     memcpy(&c, body, sizeof c);
-    l->command = c.command;
-    l->argument = c.argument[0];
+    if (l->control != NULL) l->control(&c);
     return NULL;
   }
   case KW_REFUSED:
@@ -186,6 +267,17 @@ static const char *parse(struct link *l, struct queue *q, const struct intern *s
   return wrong;
 }
 
+// floods counts n bytes that were heard, and tells whether they are more than a collector has to say.
+static bool floods(struct link *l, size_t n) {
+  uint64_t tick = clock_tick();
+  if (tick - l->heard_since >= 1000 * MS) {
+    l->heard = 0;
+    l->heard_since = tick;
+  }
+  l->heard += n;
+  return l->heard > HEARD_MOST;
+}
+
 // hear reads all there is; NULL, or why the connection ends.
 static const char *hear(struct link *l, struct queue *q, const struct intern *strings) {
   for (;;) {
@@ -194,6 +286,10 @@ static const char *hear(struct link *l, struct queue *q, const struct intern *st
     if (n == 0) return "the collector closed it";
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? NULL : strerror(errno);
     l->in_used += (size_t)n;
+    if (floods(l, (size_t)n)) {
+      l->pause = MINUTE;
+      return "the collector says more than 1 MiB in a second";
+    }
     const char *wrong = parse(l, q, strings);
     if (wrong != NULL) return wrong;
   }
@@ -237,7 +333,7 @@ static const char *talk(struct link *l, struct queue *q) {
 void link_step(struct link *l, struct queue *q, const struct intern *strings) {
   if (l->state == LINK_CLOSED) dial(l, q);
   if (l->state == LINK_CONNECTING) await_connection(l, q);
-  if (l->state == LINK_CLOSED || l->state == LINK_REFUSED) return;
+  if (l->state == LINK_CLOSED || l->state == LINK_SENSELESS) return;
   bool impatient = l->state <= LINK_GREETING && clock_tick() - l->since > PATIENCE;
   const char *wrong = impatient ? "no answer" : NULL;
   if (wrong == NULL && l->state != LINK_CONNECTING) wrong = hear(l, q, strings);

@@ -97,7 +97,8 @@ bool queue_acknowledge(struct queue *q, uint64_t number) {
 }
 
 bool queue_resume(struct queue *q, uint64_t acknowledged, uint64_t received) {
-  if (acknowledged > received || received > q->number) return false;
+  uint64_t most = q->ever > q->base.number ? q->ever : q->base.number; // a snapshot stands for what it was folded from
+  if (acknowledged > received || received > most) return false;
   q->sent = received;
   queue_acknowledge(q, acknowledged);
   while (q->first != NULL && q->first->husk) {
@@ -122,6 +123,7 @@ struct frame *queue_send(struct queue *q) {
 
 void queue_sent(struct queue *q, struct frame *f) {
   q->sent = f->number;
+  if (q->ever < q->sent) q->ever = q->sent;
   queue_unsent(q, f);
 }
 

@@ -38,6 +38,7 @@ struct queue {
   uint64_t bound;
   uint64_t number;     // of the last frame added
   uint64_t sent;       // of the last frame that was sent whole, on this connection or as the collector says
+  uint64_t ever;       // the most that sent was by itself: no collector can have received more in this session
   uint32_t husks;
   struct base base;    // the state after the frames that were freed
   struct losses *losses;
