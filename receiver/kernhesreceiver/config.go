@@ -21,6 +21,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/server"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 )
 
@@ -266,7 +267,7 @@ func (c *Config) Validate() error {
 	default:
 		fault("transport: %q: want unix or tcp", c.Transport)
 	}
-	if exposed(c.Transport, c.Endpoint) && !c.TLS.HasValue() {
+	if server.Exposed(c.Transport, c.Endpoint) && !c.TLS.HasValue() {
 		fault("tls: missing: other hosts can reach %q, so engines must speak TLS there", c.Endpoint)
 	}
 	if c.Transport == confignet.TransportTypeUnix && c.TLS.HasValue() {

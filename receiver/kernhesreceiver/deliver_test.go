@@ -1,8 +1,6 @@
 package kernhesreceiver
 
 import (
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
-
 	"context"
 	"errors"
 	"sync/atomic"
@@ -11,9 +9,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
 )
 
 // A logsPipeline takes chunks, or answers with what fails says of a call; the first call is 1.
@@ -30,20 +31,18 @@ func (p *logsPipeline) ConsumeLogs(context.Context, plog.Logs) error {
 
 // newLogsBench starts a receiver whose fake engines' chunks go to a pipeline, and which tries again at once.
 func newLogsBench(t *testing.T, fails func(call int64) error) (*bench, *logsPipeline) {
-	b, p := newBench(t, nil), &logsPipeline{fails: fails}
-	b.r.logs, b.r.retryDelay = p, time.Millisecond
+	return newLogsBenchWith(t, fails, time.Millisecond)
+}
+
+// newLogsBenchWith starts one that tries again after a while.
+func newLogsBenchWith(t *testing.T, fails func(call int64) error, retryDelay time.Duration) (*bench, *logsPipeline) {
+	p := &logsPipeline{fails: fails}
+	b := newBenchOn(t, componenttest.NewNopHost(), fakes, nil, func(r *kernhesReceiver) { r.logs, r.retryDelay = p, retryDelay })
 	return b, p
 }
 
 // became tells what the engine of a session has heard of its chunks.
-func (b *bench) became(session uint64) []bool {
-	b.t.Helper()
-	s, known := b.r.table.find(session, nil)
-	require.True(b.t, known)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.(*fakeEngine).became
-}
+func (b *bench) became(session uint64) []bool { return b.engine(session).Became() }
 
 // refused are the records that the pipeline refused.
 func (b *bench) refused() [2]int64 {
@@ -104,14 +103,7 @@ func TestFewChunksThatWaitHoldNothingUp(t *testing.T) {
 }
 
 // received is the last frame that a session's engine took.
-func (b *bench) received(session uint64) uint64 {
-	b.t.Helper()
-	s, known := b.r.table.find(session, nil)
-	require.True(b.t, known)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.engine.Received()
-}
+func (b *bench) received(session uint64) uint64 { return b.engine(session).Received() }
 
 // TestBackpressureReachesTheEngine: with more than the bound waiting, nothing more is read.
 func TestBackpressureReachesTheEngine(t *testing.T) {
@@ -127,8 +119,7 @@ func TestBackpressureReachesTheEngine(t *testing.T) {
 }
 
 func TestShutdownDoesNotWaitForABusyPipeline(t *testing.T) {
-	b, p := newLogsBench(t, func(int64) error { return errBusy })
-	b.r.retryDelay = time.Hour
+	b, p := newLogsBenchWith(t, func(int64) error { return errBusy }, time.Hour)
 	c, _, _ := b.connect(1)
 	c.word(1, "chunk 8388609")
 	require.Eventually(t, func() bool { return p.calls.Load() == 1 }, waitFor, tick)
@@ -148,16 +139,15 @@ func TestLastChunksAreTriedForAWhile(t *testing.T) {
 				return nil
 			})
 			c, _, _ := b.connect(1)
-			s, _ := b.r.table.find(1, nil)
-			e := s.engine.(*fakeEngine)
+			e := b.engine(1)
 			// The two chunks are cut as the session ends, so that only the last tries offer them.
-			e.last = []engine.OutboundChunk{fakeChunk(0), fakeChunk(0)}
+			e.EndsWith(enginetest.Chunk(0), enginetest.Chunk(0))
 			c.bye(1)
 			c.ack(1)
-			assert.Equal(t, want, e.became)
+			assert.Equal(t, want, e.Became())
 			assert.Equal(t, calls, p.calls.Load())
 			assert.Equal(t, refused, b.refused())
-			assert.Empty(t, b.r.table.all(), "the session has ended")
+			assert.Empty(t, b.r.sessions.Live(time.Now()), "the session has ended")
 		})
 	}
 	check("taken at the third try", 3, []bool{true, true}, 2+2, [2]int64{})

@@ -19,6 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 )
 
 var update = flag.Bool("update", false, "write golden files and the generated tables of docs/ anew")
@@ -120,7 +122,7 @@ func configRows(t *testing.T, f *ast.File, name, prefix string) string {
 
 // metricsTable is the metrics of metadata.yaml.
 func metricsTable(t *testing.T) string {
-	d := readDeclared(t)
+	d := metadatatest.Read(t, "metadata.yaml")
 	var b strings.Builder
 	fmt.Fprint(&b, "| metric | labels | meaning |\n| --- | --- | --- |\n")
 	for _, name := range slices.Sorted(maps.Keys(d.Metrics)) {
@@ -146,4 +148,33 @@ func shimTable(t *testing.T) string {
 	require.NoError(t, err)
 	require.True(t, bytes.HasSuffix(out, []byte("|\n")))
 	return string(out)
+}
+
+// TestTracesTable holds the table of docs/traces.md to metadata.yaml.
+func TestTracesTable(t *testing.T) {
+	const path, begin, end = "../../docs/traces.md", "<!-- begin span attributes -->\n", "<!-- end span attributes -->"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), begin)
+	require.True(t, ok)
+	_, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	var b strings.Builder
+	fmt.Fprint(&b, "| attribute | type | meaning |\n| --- | --- | --- |\n")
+	d := metadatatest.Read(t, "metadata.yaml")
+	for _, name := range slices.Sorted(maps.Keys(d.Attributes)) {
+		if a := d.Attributes[name]; strings.HasPrefix(name, "kern.") {
+			meaning := a.Description
+			if a.Enum != nil {
+				meaning += " One of " + strings.Join(a.Enum, ", ") + "."
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, a.Type, meaning)
+		}
+	}
+	want := before + begin + b.String() + end + after
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(text), "docs/traces.md is not what it is generated from: run make golden")
 }

@@ -1,19 +1,21 @@
 package kernhesreceiver
 
 import (
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/traces"
 )
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) account {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *traces.Sink, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
 	set := engine.Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges,
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
@@ -24,7 +26,7 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *tracer, rule
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	engines := engine.NewEngines(set)
-	return func(h wire.Hello) account { return engines.Begin(h) }
+	return func(h wire.Hello) session.Account { return engines.Begin(h) }
 }
 
 // logNotice logs what an engine's account has to say.

@@ -1,17 +1,16 @@
 package kernhesreceiver
 
 import (
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
-
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"net"
+	"net/http"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,121 +24,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
 )
 
 var le = binary.LittleEndian
-
-// A fakeEngine understands INFO frames whose body is a word: "step ID" closes a step, "outside" settles a record without
-// one, "hold" begins something that stays open until "release", "pack" something that waits for a cut, "chunk BYTES" makes
-// a chunk of three kernels and two copies, "lose" counts a lost record, "bad" is a protocol error.
-type fakeEngine struct {
-	hello wire.Hello
-	since time.Time
-	got   uint64
-	held  uint64
-	pack  uint64
-	lines []engine.StepTotals
-	taken int // lines and chunks not yet settled
-
-	chunks []engine.OutboundChunk
-	last   []engine.OutboundChunk // made when it ends
-	became []bool                 // of chunks, in order: taken by the pipeline, or refused
-	count  engine.Unattributed
-	asked  int // how often the counts were asked for
-	steps  uint64
-	lost   uint64
-	over   bool
-}
-
-func (e *fakeEngine) Frame(f wire.Frame) error {
-	if f.Pinned() || f.Number <= e.got && f.Number != 0 {
-		return nil
-	}
-	e.got = f.Number
-	switch word, id, _ := strings.Cut(string(f.Body), " "); {
-	case f.Kind == wire.KindBye:
-	case word == "step":
-		e.steps++
-		e.lines = append(e.lines, engine.StepTotals{Kind: "step", Session: engine.SessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true})
-	case word == "outside":
-		e.count.Outside++
-	case word == "lose":
-		e.lost++
-	case word == "hold":
-		e.held = f.Number
-	case word == "pack":
-		e.pack = f.Number
-	case word == "chunk":
-		bytes, err := strconv.Atoi(id)
-		if err != nil {
-			return err
-		}
-		e.chunks = append(e.chunks, fakeChunk(bytes))
-	case word == "release":
-		e.held = 0
-	case word == "bad":
-		return fmt.Errorf("frame %d: %w", f.Number, wire.ErrBadFrame)
-	}
-	return nil
-}
-
-// fakeChunk is a chunk of three kernels and two copies.
-func fakeChunk(bytes int) engine.OutboundChunk {
-	return engine.OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &engine.Source{}}
-}
-
-func (e *fakeEngine) Received() uint64 { return e.got }
-
-func (e *fakeEngine) Acknowledgeable() uint64 {
-	switch {
-	case e.taken > 0:
-		return 0
-	case e.held > 0:
-		return e.held - 1
-	case e.pack > 0:
-		return e.pack - 1
-	}
-	return e.got
-}
-
-func (e *fakeEngine) Holds() (uint64, string) { return e.Acknowledgeable(), "a word" }
-
-func (e *fakeEngine) TakeSteps() []engine.StepTotals {
-	lines := e.lines
-	e.lines = nil
-	e.taken += len(lines)
-	return lines
-}
-
-func (e *fakeEngine) TakeChunks() []engine.OutboundChunk {
-	chunks := e.chunks
-	e.chunks = nil
-	e.taken += len(chunks)
-	return chunks
-}
-
-func (e *fakeEngine) Delivered(_ engine.OutboundChunk, taken bool) {
-	e.became = append(e.became, taken)
-}
-
-func (e *fakeEngine) Cut()                              { e.pack = 0 }
-func (e *fakeEngine) Settled()                          { e.taken = 0 }
-func (e *fakeEngine) Unattributed() engine.Unattributed { e.asked++; return e.count }
-func (e *fakeEngine) Ended() bool                       { return e.over }
-
-func (e *fakeEngine) End(bool) {
-	e.over, e.held, e.pack = true, 0, 0
-	e.chunks, e.last = append(e.chunks, e.last...), nil
-}
-
-func (e *fakeEngine) Reports() []engine.Report {
-	return []engine.Report{{Info: e.hello.Info, Kernels: e.steps + e.count.Outside,
-		Became: engine.KernelStates{InSteps: e.steps, Outside: e.count.Outside}, Complete: e.steps,
-		Whole: true, SinceNS: uint64(e.since.UnixNano()), Dropped: map[string]uint64{"other": e.lost}}}
-}
 
 // A bench is a receiver with a fake engine behind it.
 type bench struct {
@@ -149,16 +40,40 @@ type bench struct {
 	sink *consumertest.MetricsSink
 	tel  *componenttest.Telemetry
 	logs *observer.ObservedLogs
+
+	mu      sync.Mutex
+	engines map[uint64]*enginetest.Fake // the last of each session
 }
 
 // newBench starts a receiver that exports only at the end of sessions unless change says otherwise.
 func newBench(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
-	return newBenchOn(t, componenttest.NewNopHost(), func(h wire.Hello) account { return &fakeEngine{hello: h, since: time.Now()} }, change)
+	return newBenchOn(t, componenttest.NewNopHost(), fakes, change)
+}
+
+// fakes begins fake engines, and keeps them.
+func fakes(b *bench) func(wire.Hello) session.Account {
+	b.engines = map[uint64]*enginetest.Fake{}
+	return func(h wire.Hello) session.Account {
+		e := enginetest.New(h)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.engines[h.Session] = e
+		return e
+	}
+}
+
+// engine is the last fake engine of a session.
+func (b *bench) engine(session uint64) *enginetest.Fake {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Contains(b.t, b.engines, session)
+	return b.engines[session]
 }
 
 // newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.
-func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) account, change func(*Config), before ...func(*kernhesReceiver)) *bench {
+func newBenchOn(t *testing.T, host component.Host, newEngine func(*bench) func(wire.Hello) session.Account, change func(*Config), before ...func(*kernhesReceiver)) *bench {
 	t.Helper()
 	b := &bench{t: t, cfg: createDefaultConfig().(*Config), sink: &consumertest.MetricsSink{}, tel: componenttest.NewTelemetry()}
 	b.cfg.Endpoint = filepath.Join(t.TempDir(), "k.sock")
@@ -172,7 +87,11 @@ func newBenchOn(t *testing.T, host component.Host, newEngine func(wire.Hello) ac
 	set := receivertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = b.tel.NewTelemetrySettings()
 	set.Logger = zap.New(core)
-	r, err := newReceiver(set, b.cfg, newEngine)
+	var begin func(wire.Hello) session.Account
+	if newEngine != nil {
+		begin = newEngine(b)
+	}
+	r, err := newReceiver(set, b.cfg, begin)
 	require.NoError(t, err)
 	r.metrics = b.sink
 	for _, f := range before {
@@ -207,7 +126,7 @@ type client struct {
 
 func (b *bench) dial() *client {
 	b.t.Helper()
-	c, err := net.Dial(b.r.listener.Addr().Network(), b.r.listener.Addr().String())
+	c, err := net.Dial(b.r.server.Addr().Network(), b.r.server.Addr().String())
 	require.NoError(b.t, err)
 	return b.client(c)
 }
@@ -292,4 +211,27 @@ func (c *client) closed() (refused string) {
 			refused = string(f.Body[8:])
 		}
 	}
+}
+
+// get asks the control endpoint, and returns the status and the body.
+func (b *bench) get(method, path string, header http.Header) (status int, body []byte, answer http.Header) {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.r.control.Addr().String()+path, nil)
+	require.NoError(b.t, err)
+	maps.Copy(r.Header, header)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(r)
+	require.NoError(b.t, err)
+	defer func() { require.NoError(b.t, response.Body.Close()) }()
+	body, err = io.ReadAll(response.Body)
+	require.NoError(b.t, err)
+	return response.StatusCode, body, response.Header
+}
+
+// ask asks the control endpoint, and returns the status and the answer.
+func (b *bench) ask(method, path string) (status int, answer map[string]any) {
+	b.t.Helper()
+	status, body, _ := b.get(method, path, nil)
+	require.NoError(b.t, json.Unmarshal(body, &answer), "%s", body)
+	return status, answer
 }

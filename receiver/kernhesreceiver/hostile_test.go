@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +27,7 @@ import (
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/shimscript"
 )
 
@@ -183,7 +183,7 @@ func TestAFloodStarvesNobody(t *testing.T) {
 	b.r.export(t.Context())
 	all := b.sink.AllMetrics()
 	require.Positive(t, kernelsOf("flood", all...))
-	ended := points(all[len(all)-1])["kern_sessions_ended_total"]
+	ended := metricstest.Points(all[len(all)-1])["kern_sessions_ended_total"]
 	for i := range 10 {
 		assert.Equal(t, []any{int64(1)}, ended[fmt.Sprint("bye,paced", i)])
 	}
@@ -225,10 +225,8 @@ func TestVileTextsHarmNobody(t *testing.T) {
 		s.Flushed(1000)
 		s.Flushed(20 * shimscript.Second)
 		b.r.export(t.Context())
-		response := httptest.NewRecorder()
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status?format=html", nil)
-		b.r.control.mux.ServeHTTP(response, request)
-		assert.NotContains(t, response.Body.String(), "<script>")
+		_, page, _ := b.get(http.MethodGet, "/status?format=html", nil)
+		assert.NotContains(t, string(page), "<script>")
 		c.write(wire.AppendFrame(nil, wire.KindBye, 0, s.Number+1, make([]byte, 24)))
 		c.ack(s.Number + 1)
 	}
@@ -237,8 +235,8 @@ func TestVileTextsHarmNobody(t *testing.T) {
 		for _, r := range m.ResourceMetrics().All() {
 			attributes("metrics' resource", r.Resource().Attributes())
 		}
-		each(m, func(m pmetric.Metric) {
-			for _, p := range numbers(m) {
+		metricstest.Each(m, func(m pmetric.Metric) {
+			for _, p := range metricstest.Numbers(m) {
 				attributes(m.Name(), p.Attributes())
 			}
 		})

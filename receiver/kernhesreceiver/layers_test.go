@@ -60,11 +60,25 @@ var layers = map[string][]string{
 	"metadata/gen": {},
 	"sample":       {},
 	"trace":        {"internal/wire", "span", "classify", "step", "metadata", "sample"},
-	"receiver/kernhesreceiver": {"internal/books", "internal/chunk", "internal/chunklog", "internal/durations", "internal/faults", "internal/runname",
-		"internal/wire", "coverage", "engine", "groups", "identity", "metadata", "ranges", "rules", "sample", "span", "step", "trace"},
+	"resource":     {"internal/faults", "engine", "metadata"},
+	"fleet":        {"internal/chunk", "internal/runname", "engine"},
+	"jsonl":        {"engine"},
+	"traces":       {"engine", "metadata", "resource", "sample", "trace"},
+	"logs":         {"internal/chunklog", "engine", "metadata", "resource"},
+	"metrics":      {"internal/books", "internal/wire", "engine", "fleet", "metadata", "resource", "span", "step"},
+	"session":      {"internal/wire", "engine", "fleet", "identity", "jsonl", "logs", "metadata"},
+	"server":       {"internal/wire", "engine", "identity", "metadata", "resource", "session"},
+	"control":      {"internal/books", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
+	"handover":     {},
+	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "groups", "handover", "identity", "logs", "metadata", "metrics",
+		"ranges", "rules", "sample", "server", "session", "trace", "traces"},
 	"receiver/kernhesreceiver/classes": {"classify"},
 
 	// What only tests, and the simulator, use.
+	"metrics/metricstest":      {},
+	"metadata/metadatatest":    {},
+	"jsonl/jsonltest":          {},
+	"enginetest":               {"internal/chunk", "internal/wire", "engine", "identity", "ranges", "rules"},
 	"internal/krec":            {},
 	"internal/oracle":          {"internal/krec"},
 	"internal/sender":          {},
@@ -93,7 +107,8 @@ var layers = map[string][]string{
 var plain = []string{"engine", "internal/chunk", "internal/parquet"}
 
 // ofTests are the packages that no other than those here, and the simulator, may import.
-var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "shimscript"}
+var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "shimscript", "enginetest", "metrics/metricstest",
+	"metadata/metadatatest", "jsonl/jsonltest"}
 
 const module = "github.com/kernhes/kernhes/"
 

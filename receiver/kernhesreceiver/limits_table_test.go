@@ -1,8 +1,6 @@
 package kernhesreceiver
 
 import (
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
-
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -63,7 +63,7 @@ var limitRows = []struct {
 // limitsTable is limitRows with the defaults that Config's comments give.
 func limitsTable(t *testing.T) string {
 	standards := configDefaults(t)
-	d := readDeclared(t)
+	d := metadatatest.Read(t, "metadata.yaml")
 	var b strings.Builder
 	fmt.Fprint(&b, "| limit | default | what is beyond it | counted in |\n| --- | --- | --- | --- |\n")
 	for _, row := range limitRows {
@@ -89,7 +89,7 @@ func TestEveryLimitIsInTheTable(t *testing.T) {
 			require.Contains(t, table, "`"+key+"`")
 		}
 	}
-	require.ElementsMatch(t, engine.LimitNames[:], readDeclared(t).Attributes["limit"].Enum)
+	require.ElementsMatch(t, engine.LimitNames[:], metadatatest.Read(t, "metadata.yaml").Attributes["limit"].Enum)
 	for _, name := range engine.LimitNames {
 		require.Contains(t, table, "{limit="+name+"}")
 	}

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
-	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +26,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
 )
 
 // What happens on another goroutine is waited for: long enough for the slowest machine.
@@ -71,20 +72,22 @@ func TestLifecycle(t *testing.T) {
 	require.NoFileExists(t, cfg.Endpoint)
 }
 
-func TestStaleSocketIsReplaced(t *testing.T) {
-	cfg := createDefaultConfig().(*Config)
-	cfg.Endpoint = t.TempDir() + "/k.sock"
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: cfg.Endpoint, Net: "unix"})
+// TestAFailedStartLeavesNothing: the writer of traces, the endpoints and the dump are closed (TestMain counts goroutines).
+func TestAFailedStartLeavesNothing(t *testing.T) {
+	first := newBench(t, nil)
+	cfg := *first.cfg
+	cfg.Dump = filepath.Join(t.TempDir(), "steps.jsonl")
+	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), &cfg, nil)
 	require.NoError(t, err)
-	l.SetUnlinkOnClose(false)
-	require.NoError(t, l.Close())
-	again, err := listen(t.Context(), cfg)
-	require.NoError(t, err)
-	require.NoError(t, again.Close())
+	r.traces = consumertest.NewNop()
+	require.ErrorContains(t, r.Start(t.Context(), componenttest.NewNopHost()), "is in use")
+	require.NoError(t, r.Shutdown(t.Context()))
 
-	require.NoError(t, os.WriteFile(cfg.Endpoint, nil, 0o600))
-	_, err = listen(t.Context(), cfg)
-	require.ErrorContains(t, err, "endpoint: "+cfg.Endpoint+" exists and is no socket")
+	cfg.Endpoint = t.TempDir() + "/other.sock"
+	again, err := newReceiver(receivertest.NewNopSettings(metadata.Type), &cfg, nil)
+	require.NoError(t, err)
+	require.NoError(t, again.Start(t.Context(), componenttest.NewNopHost()), "the dump is free")
+	require.NoError(t, again.Shutdown(t.Context()))
 }
 
 func TestSessionEndsWithBye(t *testing.T) {
@@ -102,7 +105,7 @@ func TestSessionEndsWithBye(t *testing.T) {
 	c.ack(5)
 
 	// The last numbers went to the consumer before the acknowledgement.
-	got := points(b.sink.AllMetrics()...)
+	got := metricstest.Points(b.sink.AllMetrics()...)
 	assert.Equal(t, []any{int64(1)}, got["kern_kernels_total"]["in_step"])
 	assert.Equal(t, []any{int64(1)}, got["kern_kernels_total"]["outside"])
 	assert.Equal(t, []any{int64(1)}, got["kern_sessions_ended_total"]["bye,r1"])
@@ -113,13 +116,13 @@ func TestSessionEndsWithBye(t *testing.T) {
 	// Series of an ended session are not sent again.
 	b.sink.Reset()
 	b.r.export(t.Context())
-	assert.NotContains(t, points(b.sink.AllMetrics()...), "kern_kernels_total")
+	assert.NotContains(t, metricstest.Points(b.sink.AllMetrics()...), "kern_kernels_total")
 
 	// An engine whose last acknowledgement was lost hears it again, and is no new session.
 	c, acknowledged, received = b.connect(1)
 	assert.EqualValues(t, 5, acknowledged)
 	assert.EqualValues(t, 5, received)
-	assert.Empty(t, b.r.table.all())
+	assert.Empty(t, b.r.sessions.Live(time.Now()))
 	c.word(6, "step late")
 	assert.Contains(t, c.closed(), "frame 6 after BYE")
 }
@@ -127,10 +130,10 @@ func TestSessionEndsWithBye(t *testing.T) {
 func TestManyFramesAreAcknowledgedAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	c, _, _ := b.connect(1)
-	for n := uint64(1); n <= ackFrames; n++ {
+	for n := uint64(1); n <= 64; n++ {
 		c.word(n, "outside")
 	}
-	c.ack(ackFrames)
+	c.ack(64)
 }
 
 func TestPackedStepsAreSettledWithinASecond(t *testing.T) {
@@ -166,7 +169,7 @@ func TestReconnect(t *testing.T) {
 	d.word(4, "release")
 	d.bye(5)
 	d.ack(5)
-	assert.Equal(t, []any{int64(1)}, points(b.sink.AllMetrics()...)["kern_kernels_total"]["in_step"])
+	assert.Equal(t, []any{int64(1)}, metricstest.Points(b.sink.AllMetrics()...)["kern_kernels_total"]["in_step"])
 }
 
 func TestEngineGone(t *testing.T) {
@@ -176,7 +179,7 @@ func TestEngineGone(t *testing.T) {
 	c.word(1, "hold")
 	require.NoError(t, c.Close())
 	require.Eventually(t, func() bool {
-		return points(b.sink.AllMetrics()...)["kern_sessions_ended_total"]["gone,r1"] != nil
+		return metricstest.Points(b.sink.AllMetrics()...)["kern_sessions_ended_total"]["gone,r1"] != nil
 	}, waitFor, tick)
 	other.word(1, "outside")
 	other.ack(1)
@@ -271,7 +274,7 @@ func TestTwoEnginesOfOneNameStayApart(t *testing.T) {
 		}
 		assert.Len(t, seen, 3, "two engines and the receiver: %v", seen)
 		assert.True(t, seen["r1/0/77"])
-		assert.Equal(t, []any{int64(2)}, points(m)["kern_rank_conflicts"][""])
+		assert.Equal(t, []any{int64(2)}, metricstest.Points(m)["kern_rank_conflicts"][""])
 	}
 	one.bye(1)
 	one.ack(1)
@@ -295,9 +298,8 @@ func (m *moody) ConsumeMetrics(ctx context.Context, md pmetric.Metrics) error {
 var _ consumer.Metrics = (*moody)(nil)
 
 func TestLastNumbersWaitForTheConsumer(t *testing.T) {
-	b := newBench(t, nil)
 	next := &moody{}
-	b.r.metrics = next
+	b := newBenchOn(t, componenttest.NewNopHost(), fakes, nil, func(r *kernhesReceiver) { r.metrics = next })
 	check := func(session uint64, err error, want bool) {
 		t.Helper()
 		next.Reset()
@@ -308,9 +310,30 @@ func TestLastNumbersWaitForTheConsumer(t *testing.T) {
 		c.ack(2)
 		next.fail.Store(nil)
 		b.r.export(t.Context())
-		_, got := points(next.AllMetrics()...)["kern_kernels_total"]
+		_, got := metricstest.Points(next.AllMetrics()...)["kern_kernels_total"]
 		assert.Equal(t, want, got)
 	}
 	check(1, errors.New("try again"), true)
 	check(2, consumererror.NewPermanent(errors.New("never")), false)
+}
+
+func TestStatusOfAReceiver(t *testing.T) {
+	b := newBench(t, nil)
+	one, _, _ := b.connect(1)
+	two, _, _ := b.connect(2, "pid", "78")
+	one.word(1, "outside")
+	one.ack(1)
+	require.NoError(t, two.Close())
+	require.Eventually(t, func() bool { return b.number("kernhes_connections") == 1 }, waitFor, tick)
+	s := b.r.status(time.Now())
+	require.Len(t, s.Sessions, 2)
+	assert.True(t, s.Sessions[0].Connected)
+	assert.EqualValues(t, 1, s.Sessions[0].Ranks[0].Outside)
+	assert.False(t, s.Sessions[1].Connected)
+	assert.Equal(t, "78", s.Sessions[1].PID)
+	one.bye(2)
+	one.ack(2)
+	s = b.r.status(time.Now())
+	assert.Len(t, s.Sessions, 1)
+	assert.EqualValues(t, 1, s.Bye)
 }

@@ -2,7 +2,6 @@ package kernhesreceiver
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -37,9 +36,8 @@ func TestARefusedFileIsAProblem(t *testing.T) {
 				require.Contains(t, problems()[0], setting+" is refused, the last good one stays: "+path)
 				require.Contains(t, problems()[0], one.fault)
 			}
-			page := httptest.NewRecorder()
-			b.r.control.mux.ServeHTTP(page, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/status?format=html", nil))
-			require.Contains(t, page.Body.String(), setting+" is refused")
+			_, page, _ := b.get(http.MethodGet, "/status?format=html", nil)
+			require.Contains(t, string(page), setting+" is refused")
 			require.NoError(t, os.Remove(path))
 			require.Len(t, problems(), 1)
 			require.Contains(t, problems()[0], setting+" is refused, the last good one stays: open "+path)

@@ -30,6 +30,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
 )
 
 const secret = "s3cret-of-the-engines"
@@ -81,7 +82,7 @@ func newKeeper(t *testing.T) keeper {
 func secureBench(t *testing.T) (*bench, *tls.Config) {
 	t.Helper()
 	c := certify(t)
-	return newBenchOn(t, newKeeper(t), func(h wire.Hello) account { return &fakeEngine{hello: h} }, func(cfg *Config) {
+	return newBenchOn(t, newKeeper(t), fakes, func(cfg *Config) {
 		cfg.Transport, cfg.Endpoint = confignet.TransportTypeTCP, "127.0.0.1:0"
 		cfg.TLS = configoptional.Some(c.server)
 		cfg.Auth = configoptional.Some(configauth.Config{AuthenticatorID: component.MustNewID("bearertokenauth")})
@@ -91,7 +92,7 @@ func secureBench(t *testing.T) (*bench, *tls.Config) {
 // tlsClient speaks TLS to the bench.
 func (b *bench) tlsClient(with *tls.Config) *client {
 	b.t.Helper()
-	c, err := tls.Dial("tcp", b.r.listener.Addr().String(), with)
+	c, err := tls.Dial("tcp", b.r.server.Addr().String(), with)
 	require.NoError(b.t, err)
 	return b.client(c)
 }
@@ -107,7 +108,7 @@ func TestAnEngineOverTLS(t *testing.T) {
 	c.word(2, "outside")
 	c.bye(3)
 	c.ack(3)
-	assert.Equal(t, []any{int64(1)}, points(b.sink.AllMetrics()...)["kern_kernels_total"]["in_step"])
+	assert.Equal(t, []any{int64(1)}, metricstest.Points(b.sink.AllMetrics()...)["kern_kernels_total"]["in_step"])
 
 	// Another connection of a session takes over while the first does not even read.
 	first := b.tlsClient(trust)
@@ -149,7 +150,7 @@ func TestWhoIsNotHeardOverTLS(t *testing.T) {
 	check(b.tlsClient(trust), hello(wire.Version, 1), "KERNHES_TOKEN is missing or wrong", "KERNHES_TOKEN")
 	check(b.tlsClient(trust), hello(wire.Version, 1, "token", "s3cret"), "KERNHES_TOKEN is missing or wrong", "KERNHES_TOKEN")
 	check(b.tlsClient(trust), hello(wire.Version, 1, "token", secret+"\x00"), "KERNHES_TOKEN is missing or wrong", "KERNHES_TOKEN")
-	assert.Empty(t, b.r.table.all(), "who may not come has no session")
+	assert.Empty(t, b.r.sessions.Live(time.Now()), "who may not come has no session")
 
 	// Plain text is no handshake.
 	plain := b.dial()
@@ -164,9 +165,12 @@ func TestWhoIsNotHeardOverTLS(t *testing.T) {
 func TestClientCertificates(t *testing.T) {
 	c := certify(t)
 	cfg := createDefaultConfig().(*Config)
+	cfg.Transport, cfg.Endpoint = confignet.TransportTypeTCP, "127.0.0.1:0"
 	cfg.TLS = configoptional.Some(c.server)
 	cfg.TLS.Get().ClientCAFile = t.TempDir() + "/missing.pem"
-	_, err := newGuard(t.Context(), cfg, componenttest.NewNopHost())
+	r, err := newReceiver(receivertest.NewNopSettings(metadata.Type), cfg, nil)
+	require.NoError(t, err)
+	err = r.Start(t.Context(), componenttest.NewNopHost())
 	require.ErrorContains(t, err, "tls: ")
 	require.ErrorContains(t, err, "missing.pem")
 }

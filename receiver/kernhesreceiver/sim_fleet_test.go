@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+
 	"github.com/kernhes/kernhes/internal/sim"
 	"github.com/kernhes/kernhes/internal/sim/fault"
 	"github.com/kernhes/kernhes/internal/sim/truth"
-	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/component/componenttest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 )
 
 // Over real connections, which end again and again, the dump says the truth as well.
@@ -45,7 +47,7 @@ func TestASimulatedFleetReconnects(t *testing.T) {
 	require.NoError(t, err)
 	ended := 0
 	for line := range strings.Lines(string(text)) {
-		var l sessionLine
+		var l jsonl.SessionLine
 		if !strings.HasPrefix(line, `{"kind":"session"`) {
 			continue
 		}

@@ -16,11 +16,12 @@ import (
 	"github.com/kernhes/kernhes/internal/sim/fault"
 	"github.com/kernhes/kernhes/internal/sim/program"
 	"github.com/kernhes/kernhes/internal/sim/truth"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 )
 
 // connected runs a simulation against a receiver, and returns what its dump says of each session
 // when it ends, with the truth about it.
-func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessions map[string]sessionLine, ranks map[string]truth.RankLine) {
+func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessions map[string]jsonl.SessionLine, ranks map[string]truth.RankLine) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dump.jsonl")
 	b := newBenchOn(t, componenttest.NewNopHost(), nil, func(cfg *Config) { cfg.Dump, cfg.ReconnectTimeout = path, time.Minute })
@@ -39,7 +40,7 @@ func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessio
 	require.Equal(t, "bye", result.Ended)
 	dump, err := os.ReadFile(path)
 	require.NoError(t, err)
-	sessions, ranks = map[string]sessionLine{}, map[string]truth.RankLine{}
+	sessions, ranks = map[string]jsonl.SessionLine{}, map[string]truth.RankLine{}
 	for line := range strings.Lines(lines.String()) {
 		var l truth.RankLine
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
@@ -49,7 +50,7 @@ func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessio
 	}
 	for line := range strings.Lines(string(dump)) {
 		if strings.HasPrefix(line, `{"kind":"session"`) {
-			var l sessionLine
+			var l jsonl.SessionLine
 			require.NoError(t, json.Unmarshal([]byte(line), &l))
 			sessions[l.Session] = l
 		}

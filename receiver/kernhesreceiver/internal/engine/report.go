@@ -71,6 +71,29 @@ type Report struct {
 	NCCL     *NCCLReport       // nil: no payload came; only in one report of a process
 }
 
+// A Standing is what an engine says of itself and of CUPTI: little enough to be asked often.
+type Standing struct {
+	Run        string // empty: it is not settled
+	Claims     string // what the process calls its start
+	Rank       int64  // of its first device
+	PID        string
+	Mode       string
+	ModeReason string
+	Subscribed bool // to CUPTI
+}
+
+// Standing is how the process stands now.
+func (p *Process) Standing() Standing {
+	s := Standing{
+		Run: p.info["run"], Claims: p.claimed(), PID: p.info["pid"],
+		Mode: p.info["mode"], ModeReason: p.info["mode_reason"], Subscribed: p.info["subscribed"] == "1",
+	}
+	if len(p.devices) > 0 {
+		s.Rank = p.devices[0].rank
+	}
+	return s
+}
+
 // lossSince is when losses began to be counted, unix ns.
 func (r *Report) LossSince() uint64 { return cmp.Or(r.LossSinceNS, r.SinceNS) }
 

@@ -1,0 +1,357 @@
+// Package metrics turns the reports of sessions into metrics for the pipeline.
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/resource"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+)
+
+// A metricSet gathers the metrics of one resource.
+type metricSet struct {
+	scope   pmetric.ScopeMetrics
+	metrics map[*metadata.Metric]pmetric.Metric
+	since   pcommon.Timestamp // of cumulative sums
+	now     pcommon.Timestamp
+	first   []any // values of the attributes that every point begins with
+}
+
+func newMetricSet(resource pmetric.ResourceMetrics, since, now pcommon.Timestamp, version string, first ...any) *metricSet {
+	scope := resource.ScopeMetrics().AppendEmpty()
+	scope.Scope().SetName(metadata.ScopeName)
+	scope.Scope().SetVersion(version)
+	return &metricSet{scope, map[*metadata.Metric]pmetric.Metric{}, since, now, first}
+}
+
+// metric returns m of this resource, made at its first use.
+func (s *metricSet) metric(m *metadata.Metric) pmetric.Metric {
+	if to, ok := s.metrics[m]; ok {
+		return to
+	}
+	to := s.scope.Metrics().AppendEmpty()
+	s.describe(to, m)
+	s.metrics[m] = to
+	return to
+}
+
+// describe makes to a metric m without a point.
+func (s *metricSet) describe(to pmetric.Metric, m *metadata.Metric) {
+	to.SetName(m.Name)
+	to.SetDescription(m.Description)
+	to.SetUnit(m.Unit)
+	switch m.Shape {
+	case metadata.Sum:
+		to.SetEmptySum().SetIsMonotonic(true)
+		to.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	case metadata.Gauge:
+		to.SetEmptyGauge()
+	case metadata.Histogram:
+		to.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	}
+}
+
+// number appends a point of a sum or gauge.
+func (s *metricSet) number(m *metadata.Metric, values []any) pmetric.NumberDataPoint {
+	to := s.metric(m)
+	var point pmetric.NumberDataPoint
+	if m.Shape == metadata.Sum {
+		point = to.Sum().DataPoints().AppendEmpty()
+		point.SetStartTimestamp(s.since)
+	} else {
+		point = to.Gauge().DataPoints().AppendEmpty()
+	}
+	point.SetTimestamp(s.now)
+	s.attributes(point.Attributes(), m, values)
+	return point
+}
+
+// count appends a point of an integer metric.
+func (s *metricSet) count(m *metadata.Metric, n uint64, values ...any) {
+	s.number(m, values).SetIntValue(int64(n))
+}
+
+// seconds appends a point of a metric in seconds. Integer ns become a float64 only here: sums up to 52 days keep every ns (2^52 ns).
+func (s *metricSet) seconds(m *metadata.Metric, ns uint64, values ...any) {
+	s.number(m, values).SetDoubleValue(seconds(ns))
+}
+
+func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
+
+// attributes gives a point the values of m's attributes, in the order in which metadata.yaml names them.
+func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any) {
+	to.EnsureCapacity(len(m.Attributes))
+	for i, name := range m.Attributes {
+		var value any
+		if i < len(s.first) {
+			value = s.first[i]
+		} else {
+			value = values[i-len(s.first)]
+		}
+		if n, ok := value.(int64); ok {
+			to.PutInt(name, n)
+		} else {
+			to.PutStr(name, value.(string))
+		}
+	}
+}
+
+// appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
+// its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
+// quiet says that its run does not communicate, as far as is known.
+func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, instance, version string, now time.Time) {
+	if r.Unplaced {
+		return
+	}
+	of := to.ResourceMetrics().AppendEmpty()
+	resource.Rank(of.Resource().Attributes(), r.Source(), instance)
+	s := newMetricSet(of, pcommon.Timestamp(r.SinceNS), pcommon.NewTimestampFromTime(now), version, r.Rank)
+
+	s.seconds(metadata.KernDeviceSecondsTotal, r.ComputeNS, "compute")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.CommNS, "comm")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.IdleNS, "idle")
+	s.seconds(metadata.KernDeviceSecondsTotal, r.UnknownNS, "unknown")
+	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.OverlapNS)
+	s.seconds(metadata.KernDeviceCopySecondsTotal, r.CopyNS)
+	if r.WatermarkNS != 0 {
+		s.seconds(metadata.KernWatermarkSeconds, r.WatermarkNS)
+		s.age(metadata.KernWatermarkAgeSeconds, r.WatermarkNS, r)
+	}
+	if r.LastStepNS != 0 {
+		s.age(metadata.KernLastStepAgeSeconds, r.LastStepNS, r)
+	}
+
+	s.count(metadata.KernKernelsReceivedTotal, r.Kernels)
+	s.count(metadata.KernKernelsTotal, r.Became.InSteps, "in_step")
+	s.count(metadata.KernKernelsTotal, r.Became.Outside, "outside")
+	s.count(metadata.KernKernelsTotal, r.Became.Late, "late")
+	s.count(metadata.KernKernelsTotal, r.Became.Invalid, "invalid")
+	s.count(metadata.KernKernelsTotal, r.Became.Duplicate, "duplicate")
+	s.byText(metadata.KernKernelsInvalidTotal, r.Invalid, engine.InvalidReasons[:]...)
+	s.count(metadata.KernKernelsPending, r.Pending)
+	s.count(metadata.KernKernelsCommTotal, r.Comm)
+	s.count(metadata.KernKernelsLabelledTotal, r.Called)
+	for by, t := range r.Coverage.By {
+		s.seconds(metadata.KernClassifiedSecondsTotal, t.NS, span.ByNames[by])
+	}
+	s.seconds(metadata.KernInStepSecondsTotal, r.Coverage.InStep.NS)
+	s.seconds(metadata.KernLabelledSecondsTotal, r.Coverage.Labelled.NS)
+	s.flag(metadata.KernCommUnseen, quiet)
+	s.byText(metadata.KernCopiesTotal, r.Copies)
+	s.count(metadata.KernLaunchesTotal, r.Launches.All)
+	s.count(metadata.KernLaunchesCapturedTotal, r.Launches.Captured)
+	s.count(metadata.KernLaunchesUnfulfilledTotal, r.Launches.Unfulfilled)
+	s.count(metadata.KernGraphReplaysUncheckedTotal, r.Launches.Unchecked)
+	s.count(metadata.KernManifestMismatchesTotal, r.Mismatches)
+
+	s.count(metadata.KernIdentityLateTotal, r.Late)
+	s.count(metadata.KernStepRangesTotal, r.StepRanges)
+	if r.Ranges != nil {
+		s.count(metadata.KernRangesOpen, r.Ranges.Open)
+		c := &r.Ranges.Counts
+		s.count(metadata.KernRangeFaultsTotal, c.Leaked, "leaked")
+		s.count(metadata.KernRangeFaultsTotal, c.Underflow, "underflow")
+		s.count(metadata.KernRangeFaultsTotal, c.Resynced, "resynced")
+	}
+	s.losses(r)
+	s.books(r.Counts)
+	s.flag(metadata.KernTraceDropCountReadable, r.Readable)
+	s.flag(metadata.KernTraceOn, r.Tracing && r.Down == "")
+	s.up(r.Down)
+	s.seconds(metadata.KernTraceCostSecondsTotal, engine.ShimCost(r.Stats), "shim")
+	s.seconds(metadata.KernTraceCostSecondsTotal, r.CUPTINS, "cupti")
+	for i := range r.Series {
+		s.steps(&r.Series[i])
+	}
+	s.shim(r.Stats)
+}
+
+// losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.
+func (s *metricSet) losses(r *engine.Report) {
+	since := s.since
+	s.since = pcommon.Timestamp(r.LossSince())
+	s.count(metadata.KernKernelsMissingTotal, r.Missing)
+	s.byText(metadata.KernStepsIncompleteTotal, r.Incomplete, incompleteReasons...)
+	if r.Limited != nil {
+		s.byText(metadata.KernLimitedTotal, r.Limited, engine.LimitNames[:]...)
+	}
+	s.byText(metadata.KernTraceDroppedRecordsTotal, r.Dropped, books.Received()...)
+	s.since = since
+}
+
+// age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended
+// has no ages.
+func (s *metricSet) age(m *metadata.Metric, moment uint64, r *engine.Report) {
+	if r.Down != fleet.Gone && r.Down != fleet.Ended {
+		s.number(m, nil).SetDoubleValue(float64(int64(r.NowOf()-moment)) / 1e9)
+	}
+}
+
+// up appends whether the engine is heard. Where it is, the reason is empty.
+func (s *metricSet) up(down string) {
+	up := uint64(0)
+	if down == "" {
+		up = 1
+	}
+	s.count(metadata.KernUp, up, down)
+}
+
+// flag appends 1 or 0.
+func (s *metricSet) flag(m *metadata.Metric, on bool) {
+	n := uint64(0)
+	if on {
+		n = 1
+	}
+	s.count(m, n)
+}
+
+// These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
+var incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced,
+	step.InvalidRecords}
+
+// books appends what became of what was packed, and the residues of all identities.
+func (s *metricSet) books(c books.Counts) {
+	residue := books.Residues(c)
+	s.count(metadata.KernKernelsResidue, uint64(residue[books.OfKernels]))
+	s.number(metadata.KernDeviceResidueSeconds, nil).SetDoubleValue(float64(residue[books.OfDeviceTime]) / 1e9)
+	for _, of := range []struct{ record, shim, packed, consumed, refused, pending string }{
+		{"kernel", books.OfShimKernels, books.OfPackedKernels, books.PackedKernelsConsumed, books.PackedKernelsRefused, books.PackedKernelsPending},
+		{"copy", books.OfShimCopies, books.OfPackedCopies, books.PackedCopiesConsumed, books.PackedCopiesRefused, books.PackedCopiesPending},
+	} {
+		if n, ok := residue[of.shim]; ok {
+			s.count(metadata.KernShimResidue, uint64(n), of.record)
+		}
+		if n, ok := residue[of.packed]; ok {
+			s.count(metadata.KernPackedRecordsTotal, c[of.consumed], of.record, "consumed")
+			s.count(metadata.KernPackedRecordsTotal, c[of.refused], of.record, "refused")
+			s.count(metadata.KernPackedRecordsPending, c[of.pending], of.record)
+			s.count(metadata.KernPackedResidue, uint64(n), of.record)
+		}
+	}
+}
+
+// byText appends a point for each text, those in zero also without a count, in order of the texts.
+func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ...string) {
+	texts := slices.AppendSeq(slices.Clone(zero), maps.Keys(counts))
+	slices.Sort(texts)
+	for _, text := range slices.Compact(texts) {
+		s.count(m, counts[text], text)
+	}
+}
+
+// steps appends the metrics of one label set.
+func (s *metricSet) steps(r *engine.SeriesReport) {
+	s.count(metadata.KernStepsTotal, r.Steps, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepComputeSecondsTotal, r.ComputeNS, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepCommSecondsTotal, r.CommNS, r.Program, r.Batch, r.KV)
+	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.ForeignNS, r.Program, r.Batch, r.KV)
+
+	point := s.metric(metadata.KernStepSeconds).Histogram().DataPoints().AppendEmpty()
+	point.SetStartTimestamp(s.since)
+	point.SetTimestamp(s.now)
+	point.SetCount(r.Steps)
+	point.SetSum(seconds(r.WallNS))
+	point.BucketCounts().FromRaw(r.Wall[:])
+	bounds := point.ExplicitBounds()
+	bounds.EnsureCapacity(len(engine.WallBounds))
+	for _, ns := range engine.WallBounds {
+		bounds.Append(seconds(ns))
+	}
+	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.Program, r.Batch, r.KV})
+	if e := &r.Exemplar; e.EndNS != 0 {
+		to := point.Exemplars().AppendEmpty()
+		to.SetTimestamp(pcommon.Timestamp(e.EndNS))
+		to.SetDoubleValue(seconds(e.WallNS))
+		to.SetTraceID(e.Span.Trace)
+		to.SetSpanID(e.Span.Span)
+	}
+}
+
+// shimMetrics are the metrics of the shim's statistics by their number on the wire.
+var shimMetrics = []struct {
+	key    uint32
+	metric *metadata.Metric
+}{
+	{wire.StatCPU, metadata.KernShimCpuSecondsTotal},
+	{wire.StatSentBytes, metadata.KernShimSentBytesTotal},
+	{wire.StatQueuedBytes, metadata.KernShimQueuedBytes},
+	{wire.StatQueuedBytesMax, metadata.KernShimQueuedMaxBytes},
+	{wire.StatBuffers, metadata.KernShimBuffers},
+	{wire.StatBuffersMax, metadata.KernShimBuffersMax},
+	{wire.StatCallbacks, metadata.KernShimCallbacksTotal},
+	{wire.StatKernels, metadata.KernShimKernelsTotal},
+	{wire.StatCopies, metadata.KernShimCopiesTotal},
+	{wire.StatEvents, metadata.KernShimEventsTotal},
+	{wire.StatConnects, metadata.KernShimConnectsTotal},
+	{wire.StatFlushes, metadata.KernShimFlushesTotal},
+	{wire.StatFlushTime, metadata.KernShimFlushSecondsTotal},
+	{wire.StatSlowFlushes, metadata.KernShimSlowFlushesTotal},
+	{wire.StatTextsCut, metadata.KernShimTextsCutTotal},
+	{wire.StatPinnedDropped, metadata.KernShimPinnedDroppedTotal},
+	{wire.StatBufferRequests, metadata.KernShimBufferRequestsTotal},
+	{wire.StatCallbackTime, metadata.KernShimCallbackSecondsTotal},
+	{wire.StatRangeTime, metadata.KernShimRangeSecondsTotal},
+	{wire.StatBufferTime, metadata.KernShimBufferSecondsTotal},
+	{wire.StatRanges, metadata.KernShimRangeCallsTotal},
+}
+
+// shim appends the statistics that the shim has sent.
+func (s *metricSet) shim(stats map[uint32]uint64) {
+	for _, m := range shimMetrics {
+		value, ok := stats[m.key]
+		switch {
+		case !ok: // an older shim, or none sent yet
+		case m.metric.Double:
+			s.seconds(m.metric, value)
+		default:
+			s.count(m.metric, value)
+		}
+	}
+}
+
+// A receiverReport is what holds for the receiver as a whole.
+type receiverReport struct {
+	since              time.Time
+	connected, waiting uint64
+	ended              fleet.EndingReport
+	conflicts          uint64
+}
+
+// appendReceiver appends the receiver's own resource.
+func appendReceiver(to pmetric.Metrics, r receiverReport, id, version string, now time.Time) {
+	resource := to.ResourceMetrics().AppendEmpty()
+	resource.Resource().Attributes().PutStr(metadata.ResourceServiceName, "kernhes")
+	resource.Resource().Attributes().PutStr(metadata.ResourceServiceInstanceId, id)
+	s := newMetricSet(resource, pcommon.NewTimestampFromTime(r.since), pcommon.NewTimestampFromTime(now), version)
+	s.count(metadata.KernSessions, r.connected, "connected")
+	s.count(metadata.KernSessions, r.waiting, "waiting")
+	for i := range r.ended.Counts {
+		e := &r.ended.Counts[i]
+		s.count(metadata.KernSessionsEndedTotal, e.Bye, "bye", e.Run, e.Rank)
+		s.count(metadata.KernSessionsEndedTotal, e.Gone, "gone", e.Run, e.Rank)
+	}
+	for i := range r.ended.Folded {
+		e := &r.ended.Folded[i]
+		for _, end := range []string{"bye", "gone"} {
+			m := s.scope.Metrics().AppendEmpty() // Prometheus's exporter reads but one such point of a metric
+			s.describe(m, metadata.KernSessionsEndedTotal)
+			p := m.Sum().DataPoints().AppendEmpty()
+			p.SetStartTimestamp(s.since)
+			p.SetTimestamp(s.now)
+			p.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
+			s.attributes(p.Attributes(), metadata.KernSessionsEndedTotal, []any{end, e.Run, e.Rank})
+		}
+	}
+	s.count(metadata.KernRankConflicts, r.conflicts)
+}

@@ -1,0 +1,188 @@
+// Package session turns the frames of engine processes, over all their connections, into records that are delivered before
+// their frames are acknowledged.
+package session
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
+)
+
+// An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
+type Account interface {
+	Frame(f wire.Frame) error             // takes one frame; an error ends the connection, not the session
+	Received() uint64                     // highest numbered frame taken
+	Acknowledgeable() uint64              // highest frame of which every record is settled
+	Holds() (uint64, string)              // the same, and what rests on the frame after it; "": nothing
+	TakeSteps() []engine.StepTotals       // steps that closed since the last call, in order of closing
+	TakeChunks() []engine.OutboundChunk   // chunks of packed steps that were cut since the last call
+	Cut()                                 // makes chunks of all packed steps
+	Settled()                             // what was last taken is written and consumed
+	Delivered(engine.OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
+	Unattributed() engine.Unattributed    // records in frames up to acknowledgeable that are settled without a step
+	End(gone bool)                        // the engine said BYE, or is gone: everything open closes
+	Ended() bool
+	Reports() []engine.Report
+	Standing() engine.Standing
+}
+
+// A session is one engine process over all its connections.
+//
+//	       connect                    connection ends                reconnect_timeout
+//	new ───────────▶ connected ────────────────────────▶ waiting ─────────────────────▶ ended
+//	                  ▲  │ BYE                              │                             ▲
+//	                  │  └──────────────────────────────────┼─────────────────────────────┘
+//	                  └─────────────────────────────────────┘ reconnect
+type session struct {
+	id     uint64
+	place  uint64           // among the sessions of the table, in the order in which they began
+	ingest chan struct{}    // the ingest lock: holds one token, and whoever has it feeds the engine
+	past   jsonl.Remembered // what the dump, or an earlier life of the session, knows
+
+	mu      sync.Mutex
+	engine  Account
+	conn    net.Conn            // nil: none is connected
+	left    time.Time           // when the last connection ended
+	heard   time.Time           // when the last frame came
+	acked   uint64              // highest frame acknowledged, and journaled if there is a dump
+	counted engine.Unattributed // what the journal has
+	lost    *losses             // before the configuration was reloaded; nil: nothing
+	ended   bool
+
+	// What waits to be delivered; whoever has the turn has these.
+	lines  []engine.StepTotals
+	chunks []engine.OutboundChunk
+}
+
+func newSession(id uint64, e Account, past jsonl.Remembered) *session {
+	s := &session{id: id, ingest: make(chan struct{}, 1), engine: e, past: past, acked: past.Frame, heard: time.Now()}
+	s.ingest <- struct{}{}
+	return s
+}
+
+const (
+	// maxUnwritten bounds the lines that wait for a dump that cannot be written: at some 600 bytes a line 40 MB.
+	maxUnwritten = 1 << 16
+	// maxUnsent is how many bytes of chunks may wait for the logs pipeline before nothing more is read from the engine.
+	maxUnsent = 8 << 20
+)
+
+// frame gives a frame to the engine. The caller holds mu, and has the turn.
+func (s *session) frame(f wire.Frame) error {
+	s.lost.next(f.Number, s.engine)
+	err := s.engine.Frame(f)
+	s.lost.next(0, s.engine)
+	return err
+}
+
+// reports are the engine's, with what was lost before. The caller holds mu.
+func (s *session) reports() []engine.Report {
+	reports := s.engine.Reports()
+	s.lost.add(reports)
+	return reports
+}
+
+// collect takes what has become final from the engine. The caller holds mu, and has the turn.
+func (s *session) collect() {
+	s.lines = append(s.lines, s.engine.TakeSteps()...)
+	s.chunks = append(s.chunks, s.engine.TakeChunks()...)
+}
+
+// unsent is how many bytes of chunks wait. The caller has the turn.
+func (s *session) unsent() (n int) {
+	for _, p := range s.chunks {
+		n += len(p.Body)
+	}
+	return n
+}
+
+// deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
+// something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
+func (s *session) deliver(d *jsonl.File, send func(*engine.OutboundChunk) (taken bool, err error)) (lost int, err error) {
+	for len(s.chunks) > 0 {
+		taken, err := send(&s.chunks[0])
+		if err != nil {
+			return 0, err
+		}
+		s.parted(taken)
+	}
+	if d == nil {
+		s.lines = s.lines[:0]
+		return 0, nil
+	}
+	for len(s.lines) > 0 {
+		line := &s.lines[0]
+		if _, written := s.past.Steps[line.ID]; !written {
+			if err := d.Write(line); err != nil {
+				if over := len(s.lines) - maxUnwritten; over > 0 {
+					lost = over
+					s.lines = append(s.lines[:0], s.lines[over:]...)
+				}
+				return lost, err
+			}
+		}
+		s.lines = s.lines[1:]
+	}
+	return 0, nil
+}
+
+// parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the turn, and not mu.
+func (s *session) parted(taken bool) {
+	s.mu.Lock()
+	s.engine.Delivered(s.chunks[0], taken)
+	s.mu.Unlock()
+	s.chunks = s.chunks[1:]
+}
+
+// acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.
+// The caller holds mu.
+func (s *session) acknowledge(d *jsonl.File) (frame uint64, ok bool, err error) {
+	frame = s.engine.Acknowledgeable()
+	if frame <= s.acked || len(s.lines)+len(s.chunks) > 0 {
+		return 0, false, nil
+	}
+	if d != nil {
+		if err := d.Write(s.ackLine(frame)); err != nil {
+			return 0, false, err
+		}
+	}
+	s.counted = s.engine.Unattributed() // also without a dump: the engine forgets what it has counted
+	s.acked = frame
+	return frame, true, nil
+}
+
+// ackLine is the journal entry for frame. The caller holds mu.
+func (s *session) ackLine(frame uint64) jsonl.AckLine {
+	return jsonl.AckLine{Kind: "ack", Session: engine.SessionName(s.id), Frame: frame, Unattributed: s.engine.Unattributed().Less(s.counted)}
+}
+
+// finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
+// line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
+// says why it could not be. The caller holds mu.
+func (s *session) finish(d *jsonl.File, gone bool, failed error) (reports []engine.Report, err error) {
+	s.engine.Settled()
+	s.ended = true
+	reports = s.reports()
+	frame := max(s.acked, s.engine.Acknowledgeable())
+	if failed != nil || d == nil {
+		s.acked = frame
+		return reports, failed
+	}
+	if err := d.Write(append(jsonl.SessionLines(s.id, reports, how(gone)), s.ackLine(frame))...); err != nil {
+		return reports, err
+	}
+	s.acked, s.counted = frame, s.engine.Unattributed()
+	return reports, nil
+}
+
+// how a session ended, as metrics and the dump say it.
+func how(gone bool) string {
+	if gone {
+		return "gone"
+	}
+	return "bye"
+}

@@ -1,0 +1,173 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+)
+
+// Settings are what the sessions of a receiver share.
+type Settings struct {
+	Log              *zap.Logger
+	Telemetry        *metadata.Telemetry
+	Limit            int           // of live sessions
+	ReconnectTimeout time.Duration // after that a session without a connection has ended
+	RetryDelay       time.Duration // between two attempts to deliver; 0: 100 ms
+	Starts           *identity.Starts
+	Logs             *logs.Sender // nil: engines make no chunks
+	Dump             string       // file; empty: none
+	NewEngine        func(wire.Hello) Account
+	BeforeEngine     func() // is called before an engine begins, without any lock
+	// Ended is called with the last reports of a session.
+	Ended func(ctx context.Context, session uint64, reports []engine.Report, gone bool)
+}
+
+// Sessions are all that a receiver has, and has had.
+type Sessions struct {
+	set Settings
+	*table
+	dump    *jsonl.File        // nil: none
+	trouble trouble            // what could not be delivered
+	left    map[uint64]*losses // of sessions that the receiver before had, and that have not come back; the table's lock guards it
+}
+
+// Open opens the dump, if there is to be one, and remembers the sessions that it tells of.
+func Open(set Settings) (*Sessions, error) {
+	set.RetryDelay = cmp.Or(set.RetryDelay, defaultRetryDelay)
+	t := &Sessions{set: set, table: newTable(set.Limit)}
+	if set.Dump == "" {
+		return t, nil
+	}
+	d, past, err := jsonl.Open(set.Dump)
+	if err != nil {
+		return nil, err
+	}
+	t.dump = d
+	// The table forgets those that it was told of first.
+	for _, id := range slices.SortedFunc(maps.Keys(past), func(a, b uint64) int { return cmp.Compare(past[a].Last, past[b].Last) }) {
+		t.table.remember(id, past[id])
+	}
+	return t, nil
+}
+
+// Close closes the dump. Sessions are not ended: their engines keep what was not acknowledged.
+func (t *Sessions) Close() error {
+	if t.dump == nil {
+		return nil
+	}
+	err := t.dump.Close()
+	t.dump = nil
+	return err
+}
+
+// Live is the sessions that have not ended.
+func (t *Sessions) Live(now time.Time) (sessions []fleet.Session) {
+	for _, s := range t.all() {
+		s.mu.Lock()
+		if !s.ended {
+			one := fleet.Session{ID: s.id, Connected: s.conn != nil, Reports: s.reports()}
+			fleet.MarkDown(one.Reports, max(0, now.Sub(s.heard)))
+			settled, by := s.engine.Holds()
+			one.OpenFrames, one.HeldBy = s.engine.Received()-settled, by
+			if !one.Connected {
+				one.Waits = now.Sub(s.left)
+			}
+			sessions = append(sessions, one)
+		}
+		s.mu.Unlock()
+	}
+	return sessions
+}
+
+// ErrTooMany says that as many sessions are live as may be.
+var ErrTooMany = errors.New("max_sessions are open")
+
+// Attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.
+func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello) (*Feed, error) {
+	if t.set.BeforeEngine != nil {
+		t.set.BeforeEngine() // not under the lock of the session table
+	}
+	for {
+		s, known := t.find(hello.Session, func(past jsonl.Remembered) *session {
+			t.set.Telemetry.Sessions.Add(ctx, 1)
+			s := newSession(hello.Session, t.set.NewEngine(hello), past)
+			s.lost = t.claim(hello.Session)
+			return s
+		})
+		if s == nil {
+			return nil, ErrTooMany
+		}
+		s.mu.Lock()
+		if known && s.conn != nil {
+			t.set.Telemetry.SessionsTakenOver.Add(ctx, 1)
+			_ = s.conn.Close()
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.ingest:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		s.mu.Lock()
+		if !s.ended {
+			s.conn = conn
+			s.mu.Unlock()
+			t.set.Starts.Arrive(s.id, hello.Info)
+			return &Feed{t: t, s: s}, nil
+		}
+		s.mu.Unlock()
+		s.ingest <- struct{}{}
+	}
+}
+
+// Sweep ends the sessions whose engines did not come back.
+func (t *Sessions) Sweep(ctx context.Context) {
+	for _, s := range t.all() {
+		select {
+		case <-s.ingest:
+		default:
+			continue // connected
+		}
+		s.mu.Lock()
+		gone := !s.ended && !s.left.IsZero() && time.Since(s.left) >= t.set.ReconnectTimeout
+		s.mu.Unlock()
+		if gone {
+			t.set.Log.Warn("engine is gone", zap.String("session", engine.SessionName(s.id)))
+			_, _ = t.finish(ctx, s, true) // what went wrong was logged and counted there
+		}
+		s.ingest <- struct{}{}
+	}
+}
+
+// finish ends a session and exports its numbers for the last time. It returns the frame that may be acknowledged.
+// The caller has the session's ingest lock.
+func (t *Sessions) finish(ctx context.Context, s *session, gone bool) (uint64, error) {
+	s.mu.Lock()
+	s.engine.End(gone)
+	s.collect()
+	s.mu.Unlock()
+	failed := t.deliverLast(ctx, s)
+	s.mu.Lock()
+	reports, err := s.finish(t.dump, gone, failed)
+	unwritten, frame := len(s.lines), s.acked
+	s.mu.Unlock()
+	t.delivered(ctx, unwritten, err)
+	t.end(s, gone)
+	t.set.Telemetry.Sessions.Add(ctx, -1)
+	t.set.Ended(ctx, s.id, reports, gone)
+	return frame, err
+}
