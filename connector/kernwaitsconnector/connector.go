@@ -23,16 +23,16 @@ type waitsConnector struct {
 	next   consumer.Metrics
 	begun  time.Time
 
-	mu      sync.Mutex // held while steps are compared
-	steps   uint64
-	refused map[string]uint64 // log records, by reason
+	mu         sync.Mutex // held while steps are compared
+	comparison *comparison
+	refused    map[string]uint64 // log records, by reason
 
 	stop    context.CancelFunc // nil: not started
 	ticking sync.WaitGroup
 }
 
 func newConnector(set connector.Settings, config *Config, next consumer.Metrics) *waitsConnector {
-	return &waitsConnector{set: set, config: config, next: next, begun: time.Now(), refused: map[string]uint64{}}
+	return &waitsConnector{set: set, config: config, next: next, begun: time.Now(), comparison: newComparison(config), refused: map[string]uint64{}}
 }
 
 // Start begins to send metrics.
@@ -40,11 +40,14 @@ func (c *waitsConnector) Start(context.Context, component.Host) error {
 	ticking, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.ticking.Go(func() {
-		ticker := time.NewTicker(c.config.CollectionInterval)
-		defer ticker.Stop()
+		settling, exporting := time.NewTicker(time.Second), time.NewTicker(c.config.CollectionInterval)
+		defer settling.Stop()
+		defer exporting.Stop()
 		for {
 			select {
-			case now := <-ticker.C:
+			case now := <-settling.C:
+				c.tick(now)
+			case now := <-exporting.C:
 				c.export(ticking, now)
 			case <-ticking.Done():
 				return
@@ -54,7 +57,14 @@ func (c *waitsConnector) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// Shutdown sends the last metrics.
+// tick settles what has waited long enough.
+func (c *waitsConnector) tick(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.comparison.tick(now)
+}
+
+// Shutdown compares what waits, and sends the last metrics.
 func (c *waitsConnector) Shutdown(ctx context.Context) error {
 	if c.stop == nil {
 		return nil
@@ -62,6 +72,9 @@ func (c *waitsConnector) Shutdown(ctx context.Context) error {
 	c.stop()
 	c.stop = nil
 	c.ticking.Wait()
+	c.mu.Lock()
+	c.comparison.pairing.Flush()
+	c.mu.Unlock()
 	c.export(ctx, time.Now())
 	return nil
 }
@@ -94,7 +107,7 @@ func (c *waitsConnector) record(record plog.LogRecord) {
 		c.refused[reasonOf(err)]++
 		return
 	}
-	c.steps += uint64(len(taken.Steps))
+	c.comparison.chunk(taken, time.Now())
 }
 
 // reasonOf is why a log record was refused.

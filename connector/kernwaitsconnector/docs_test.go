@@ -60,7 +60,7 @@ func TestGeneratedTables(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
 			continue
 		}
-		assert.Equal(t, want, string(text), "%s is not what it is generated from: run make golden", path)
+		assert.True(t, want == string(text), "%s is not what it is generated from: run make golden", path)
 	}
 }
 

@@ -36,8 +36,15 @@ var layers = map[string][]string{
 	"extension/kernparquetencodingextension":                   {"extension/kernparquetencodingextension/internal/metadata", "internal/chunk", "internal/chunklog", "internal/parquet"},
 
 	// The comparison of ranks.
+	"internal/digest": {"internal/chunk"},
+	"connector/kernwaitsconnector/internal/pairing":  {"internal/digest"},
+	"connector/kernwaitsconnector/internal/cause":    {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
+	"connector/kernwaitsconnector/internal/diverge":  {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
+	"connector/kernwaitsconnector/internal/ledger":   {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/pairing", "internal/digest"},
 	"connector/kernwaitsconnector/internal/metadata": {},
-	"connector/kernwaitsconnector":                   {"connector/kernwaitsconnector/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations"},
+	"connector/kernwaitsconnector": {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/diverge",
+		"connector/kernwaitsconnector/internal/ledger", "connector/kernwaitsconnector/internal/metadata", "connector/kernwaitsconnector/internal/pairing",
+		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations"},
 
 	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {},
@@ -104,7 +111,7 @@ var layers = map[string][]string{
 }
 
 // plain are the packages that know nothing of OpenTelemetry and of the Collector's log, nor does what they import.
-var plain = []string{"engine", "internal/chunk", "internal/parquet"}
+var plain = []string{"engine", "internal/chunk", "internal/digest", "internal/parquet", "connector/kernwaitsconnector/internal/ledger"}
 
 // ofTests are the packages that no other than those here, and the simulator, may import.
 var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "shimscript", "enginetest", "metrics/metricstest",

@@ -1,0 +1,176 @@
+package kernwaitsconnector
+
+import (
+	"time"
+
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/cause"
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/diverge"
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/ledger"
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/pairing"
+	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/digest"
+)
+
+// Bounds of what is kept of a run.
+const (
+	maxDivergences = 64 // calls in which ranks differ, as label sets
+	maxRecent      = 64 // differences that the status lists
+	maxBuilders    = 1 << 16
+)
+
+// A comparison is everything that chunks are turned into. It is not safe for concurrent use.
+//
+//	chunk ──digest──▶ steps ──pairing──▶ meetings ──cause──▶ ledger
+//	                                └──▶ steps of a group ──diverge──▶ differences
+type comparison struct {
+	config   *Config
+	shapes   *digest.Shapes
+	builders map[builderKey]*digest.Builder
+	pairing  *pairing.Comparer
+	causes   *cause.Teller
+	runs     map[*pairing.Run]*runState
+	steps    uint64
+}
+
+// A builderKey names one device of a session.
+type builderKey struct {
+	run     string
+	rank    int64
+	session uint64
+	device  uint16
+}
+
+// A runState is what is counted of a run.
+type runState struct {
+	ledger *ledger.Run
+	finder *diverge.Finder
+	differ map[differKey]uint64
+	recent []diverge.Found // newest last
+}
+
+// A differKey is a label set of kern_ranks_diverged_total.
+type differKey struct {
+	rank       int64
+	call       string
+	difference diverge.Difference
+}
+
+func newComparison(config *Config) *comparison {
+	c := &comparison{config: config, shapes: digest.NewShapes(), builders: map[builderKey]*digest.Builder{}, causes: cause.New(cause.Standard), runs: map[*pairing.Run]*runState{}}
+	c.pairing = pairing.New(pairing.Settings{Wait: config.WaitForRanks, MaxBytes: config.MaxMemoryMiB << 20}, c)
+	return c
+}
+
+// chunk takes a chunk of one rank.
+func (c *comparison) chunk(from *chunk.Chunk, now time.Time) {
+	defer c.shapes.Forget()
+	var rank *pairing.Rank
+	builder := c.builder(builderKey{from.Run, from.Rank, from.Session, from.Device})
+	for i := range from.Steps {
+		step := builder.Add(&from.Steps[i])
+		if step == nil {
+			continue
+		}
+		if rank == nil {
+			rank = c.pairing.Rank(pairing.Source{Run: from.Run, Host: from.Host, Model: from.Model, Rank: from.Rank}, now)
+		}
+		c.steps++
+		c.pairing.Add(rank, step, now)
+	}
+}
+
+// builder is that of a device of a session.
+func (c *comparison) builder(key builderKey) *digest.Builder {
+	b := c.builders[key]
+	if b == nil {
+		if len(c.builders) >= maxBuilders {
+			clear(c.builders) // a step that was open is incomplete
+		}
+		b = &digest.Builder{Shapes: c.shapes}
+		c.builders[key] = b
+	}
+	return b
+}
+
+// tick settles what has waited long enough.
+func (c *comparison) tick(now time.Time) {
+	c.pairing.Tick(now)
+	known := map[*pairing.Run]bool{}
+	for _, r := range c.pairing.Runs() {
+		known[r] = true
+	}
+	for r := range c.runs {
+		if known[r] {
+			continue
+		}
+		delete(c.runs, r)
+		c.causes.Forget(r)
+		for key := range c.builders {
+			if key.run == r.Name {
+				delete(c.builders, key)
+			}
+		}
+	}
+}
+
+// run is what is counted of a run.
+func (c *comparison) run(r *pairing.Run) *runState {
+	s := c.runs[r]
+	if s == nil {
+		s = &runState{ledger: ledger.New(c.config.MaxSeries), finder: diverge.New(), differ: map[differKey]uint64{}}
+		c.runs[r] = s
+	}
+	return s
+}
+
+// Step takes a complete step.
+func (c *comparison) Step(r *pairing.Rank, s *digest.Step) { c.causes.Step(r, s) }
+
+// Together takes the steps of a group.
+func (c *comparison) Together(g *pairing.Group, seats []pairing.Seat) {
+	run := c.run(seats[0].Rank.Run)
+	run.finder.Together(g, seats, run.found)
+}
+
+// found counts a difference.
+func (r *runState) found(f diverge.Found) {
+	if len(r.recent) == maxRecent {
+		copy(r.recent, r.recent[1:])
+		r.recent = r.recent[:maxRecent-1]
+	}
+	r.recent = append(r.recent, f)
+	if f.Standing {
+		return
+	}
+	key := differKey{f.Rank.ID, f.Call, f.Difference}
+	if _, ok := r.differ[key]; !ok && len(r.differ) >= maxDivergences {
+		key.call = ledger.Other
+	}
+	r.differ[key]++
+}
+
+// Meeting counts a meeting, with its waits by cause.
+func (c *comparison) Meeting(m *pairing.Meeting) {
+	l := c.run(m.Seats[0].Rank.Run).ledger
+	l.Meeting(m)
+	last := l.Sum(m.Group, &m.Seats[m.Last])
+	c.causes.Meeting(m, func(seat int, why cause.Cause, wait uint64) {
+		l.Sum(m.Group, &m.Seats[seat]).Wait[why] += wait
+		last.Blame[why] += wait
+	})
+}
+
+// Calls counts calls.
+func (c *comparison) Calls(r *pairing.Rank, o pairing.Outcome, n int) {
+	c.run(r.Run).ledger.Rank(r.ID).Calls[o] += uint64(n)
+}
+
+// Missing counts a step that a rank lacks.
+func (c *comparison) Missing(r *pairing.Rank, why pairing.Reason) {
+	c.run(r.Run).ledger.Rank(r.ID).Missing[why]++
+}
+
+// Dropped counts a step that was not compared.
+func (c *comparison) Dropped(r *pairing.Rank, why pairing.Reason) {
+	c.run(r.Run).ledger.Rank(r.ID).Dropped[why]++
+}

@@ -1,0 +1,155 @@
+package digest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kernhes/kernhes/internal/chunk"
+)
+
+// maxKernels bounds the kernels of a step that comes in parts; a longer one is not compared.
+const maxKernels = 1 << 20
+
+// A Builder makes digests of the steps of one rank, which come in order. The zero Builder needs Shapes.
+type Builder struct {
+	Shapes *Shapes
+
+	positions []chunk.Position // of the parts of the open step
+	open      Step
+	sweep     sweep
+	order     []int32 // positions of the part, by start
+	sites     []int32 // by position: the call that it is, or the next one
+	at        int     // position of the part that is due
+	skip      bool
+}
+
+// Add takes a step, or a part of one, and returns the digest when the step is whole; else nil. Kernels outside any step have
+// none. The digest shares nothing with the chunk but texts.
+func (b *Builder) Add(s *chunk.Step) *Step {
+	if s.Outside {
+		return nil
+	}
+	if s.Offset == 0 {
+		b.begin(s)
+	}
+	b.skip = b.skip || s.Offset != b.at || s.Kernels > maxKernels
+	n := len(s.Starts)
+	b.at += n
+	if !b.skip {
+		b.take(s)
+		if !s.Last {
+			b.positions = append(b.positions, s.Shape.Positions...)
+		}
+	}
+	if !s.Last {
+		return nil
+	}
+	return b.end(s)
+}
+
+// begin opens a step.
+func (b *Builder) begin(s *chunk.Step) {
+	b.positions, b.at, b.skip = b.positions[:0], 0, false
+	b.sweep = sweep{}
+	b.open = Step{Seq: s.Seq, Pairs: s.Pairs, Complete: s.Complete, Program: s.Program, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
+		Start: s.Start, End: s.End, Compute: s.Compute, Foreign: s.Foreign}
+}
+
+// take sweeps over the kernels of a part in order of their starts.
+func (b *Builder) take(s *chunk.Step) {
+	if s.Shape == nil {
+		return
+	}
+	for i := range s.Launches {
+		b.open.Graph = b.open.Graph || s.Launches[i].Graph != 0
+	}
+	b.sort(s.Starts)
+	b.sites = b.sites[:0]
+	for i := range s.Shape.Positions {
+		b.sites = append(b.sites, int32(len(b.open.Calls)))
+		if s.Shape.Positions[i].Class == chunk.Comm {
+			b.open.Calls = append(b.open.Calls, Call{Start: s.Starts[i], Dur: s.Durs[i]})
+		}
+	}
+	for _, i := range b.order {
+		switch start, end := s.Starts[i], s.Starts[i]+s.Durs[i]; s.Shape.Positions[i].Class {
+		case chunk.Comm:
+			b.sweep.pass(start, b.open.Calls)
+			b.open.Calls[b.sites[i]].Before = b.sweep.until(start)
+			b.sweep.running = append(b.sweep.running, int(b.sites[i]))
+		case chunk.Compute:
+			b.sweep.pass(start, b.open.Calls)
+			b.sweep.add(start, end)
+		}
+	}
+	b.sweep.pass(1<<63, b.open.Calls)
+}
+
+// sort has b.order be the order of starts. They are nearly in order: kernels of a second stream stand out.
+func (b *Builder) sort(starts []uint64) {
+	b.order = b.order[:0]
+	moves := 8 * len(starts)
+	for i := range starts {
+		b.order = append(b.order, int32(i))
+		for k := i; k > 0 && starts[b.order[k-1]] > starts[b.order[k]] && moves > 0; k-- {
+			b.order[k-1], b.order[k] = b.order[k], b.order[k-1]
+			moves--
+		}
+	}
+	if moves == 0 {
+		slices.SortStableFunc(b.order, func(x, y int32) int { return cmp.Compare(starts[x], starts[y]) })
+	}
+}
+
+// end gives the digest of the open step.
+func (b *Builder) end(s *chunk.Step) *Step {
+	step := b.open
+	b.open = Step{}
+	switch {
+	case b.skip:
+		step.Complete, step.Calls, step.Shape = false, nil, &Shape{}
+	case s.Offset > 0:
+		step.Shape = b.Shapes.of(append(b.positions, s.Shape.Positions...))
+	case s.Shape == nil:
+		step.Shape = &Shape{}
+	default:
+		step.Shape = b.Shapes.Of(s.Shape)
+	}
+	return &step
+}
+
+// A sweep goes over the kernels of a step by time.
+type sweep struct {
+	compute uint64 // ns: union of the compute kernels so far
+	busy    uint64 // latest end of them
+	running []int  // calls whose end is not passed
+}
+
+// add takes a compute kernel.
+func (w *sweep) add(start, end uint64) {
+	if end > w.busy {
+		w.compute += end - max(start, w.busy)
+		w.busy = end
+	}
+}
+
+// until is the union of compute up to a time that no later kernel begins before.
+func (w *sweep) until(t uint64) uint64 {
+	if w.busy > t {
+		return w.compute - min(w.compute, w.busy-t)
+	}
+	return w.compute
+}
+
+// pass tells that nothing begins before a time any more.
+func (w *sweep) pass(t uint64, calls []Call) {
+	kept := w.running[:0]
+	for _, i := range w.running {
+		if c := &calls[i]; c.End() <= t {
+			c.Until = w.until(c.End())
+		} else {
+			kept = append(kept, i)
+		}
+	}
+	w.running = kept
+}
