@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: test-boards test-story mutation mutation-c coverage pictures test-python help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: test-boards test-story mutation mutation-c coverage pictures test-python wheel help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ help: ## list what there is
 run: build bin/duckdb-run ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
 	@scripts/run
 
-build: dist cli shim ## build everything into bin/
+build: dist cli shim wheel ## build everything into bin/
 
 test: test-go coverage test-c test-python test-boards ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
 
@@ -31,8 +31,14 @@ coverage: ## the decoders of wire and chunk must be covered to 90% by their own 
 	  /^ok/ && match($$0, /coverage: [0-9.]+/) { seen++; if (substr($$0, RSTART + 10, RLENGTH - 10) + 0 < 90) low = 1 } \
 	  END { exit low || seen != $(words $(DECODERS)) }'
 
-test-python:
-	PYTHONDONTWRITEBYTECODE=1 python3 python/test_kernhes.py
+# The tests run from the wheel, installed in a bare virtual environment without network; test_wire.py needs the shim and the mock's CUPTI.
+test-python: wheel
+	@$(MAKE) --no-print-directory -C shim OUT=$(CURDIR)/bin
+	@$(MAKE) --no-print-directory -C shim/mock OUT=$(CURDIR)/bin $(CURDIR)/bin/mock/libcupti.so.13
+	rm -rf bin/test-venv && python3 -m venv bin/test-venv
+	bin/test-venv/bin/pip install --quiet --disable-pip-version-check --no-index $(WHEEL)
+	PYTHONDONTWRITEBYTECODE=1 KERNHES_WHEEL=$(CURDIR)/$(WHEEL) KERNHES_SHIM=$(CURDIR)/bin/libkernhes.so \
+	  KERNHES_MOCK_CUPTI=$(CURDIR)/bin/mock/libcupti.so.13 bin/test-venv/bin/python -m unittest discover -s python/tests
 
 test-go: setup
 	go vet ./...
@@ -66,6 +72,13 @@ shim: | setup ## only the C parts: shim, mock CUPTI, player
 	@$(MAKE) --no-print-directory -C shim/mock OUT=$(CURDIR)/bin
 	@$(MAKE) --no-print-directory -C shim/play OUT=$(CURDIR)/bin
 	@$(MAKE) --no-print-directory -C shim/probe OUT=$(CURDIR)/bin
+
+WHEEL := bin/kernhes-0.1.0-py3-none-any.whl
+
+wheel: $(WHEEL) ## the Python package, as one file that installs without network
+
+$(WHEEL): $(wildcard python/*.py python/*.toml python/*.md python/kernhes/*.py) | setup
+	@mkdir -p bin && PYTHONDONTWRITEBYTECODE=1 python3 python/backend.py bin
 
 setup:
 	@scripts/setup

@@ -13,9 +13,10 @@ import (
 const runText = `Starts COMMAND with libkernhes.so in it: sets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH to it, and what these were
 before to KERNHES_CUDA_NEXT and KERNHES_NVTX_NEXT, so that the libraries named there go on working; and KERNHES_CUPTI to the
 libcupti of the command's Python environment or of the CUDA toolkit, which is used if the process has not loaded its own.
+With --engine vllm or sglang it also puts the Python package, kernhes-*.whl, on PYTHONPATH: the engine loads its hook from there.
 What it set it says on one line of stderr. Then COMMAND takes the place of kernhes: process id, signals, terminal and exit code are its own.
 
-libkernhes.so is looked for beside kernhes and in ../lib. Everything else is set by variables named KERNHES_..., which
+libkernhes.so and the wheel are looked for beside kernhes and in ../lib. Everything else is set by variables named KERNHES_..., which
 are passed on; the flags below are short for some of them. The variables are inherited by the processes that COMMAND
 starts; nothing is done in those that make no CUDA context.`
 
@@ -37,6 +38,9 @@ func runCommand(args []string, _ io.Writer) error {
 	library := f.String("lib", "", "path of libkernhes.so (default: beside kernhes)")
 	endpoint := f.String("endpoint", "", "where the collector listens; sets KERNHES_ENDPOINT")
 	software := f.Bool("software", false, "trace by software where HES is not on, 1 to 2 µs a kernel; sets KERNHES_SOFTWARE=on")
+	engine := f.String("engine", "", "sets up the engine's hook: "+engineNames()+"; sets KERNHES_ENGINE")
+	wheel := f.String("wheel", "", "path of the Python package, for --engine (default: beside kernhes)")
+	requests := f.Bool("requests", false, "have the hook say the requests of each step; sets KERNHES_REQUESTS=1")
 	quiet := f.Bool("quiet", false, "don't say what is set")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -62,6 +66,11 @@ func runCommand(args []string, _ io.Writer) error {
 	if *software {
 		set = append(set, "KERNHES_SOFTWARE=on")
 	}
+	hook, err := hookVariables(*engine, *wheel, *requests)
+	if err != nil {
+		return err
+	}
+	set = append(set, hook...)
 	if !*quiet {
 		fmt.Fprint(os.Stderr, told(program, set))
 	}
@@ -69,6 +78,29 @@ func runCommand(args []string, _ io.Writer) error {
 		return fmt.Errorf("run: %s: %w", program, err)
 	}
 	return nil
+}
+
+// hookVariables are the variables that the flags of engines' hooks set.
+func hookVariables(engine, wheel string, requests bool) ([]string, error) {
+	var set []string
+	if engine != "" {
+		filter, known := engines[engine]
+		if !known {
+			return nil, fmt.Errorf("run: engine %q: want one of %s: %w", engine, engineNames(), errUsage)
+		}
+		if filter != "" {
+			found, err := findWheel(wheel)
+			if err != nil {
+				return nil, fmt.Errorf("run: %w", err)
+			}
+			wheel = found
+		}
+		set = engineVariables(engine, wheel, os.LookupEnv)
+	}
+	if requests {
+		set = append(set, "KERNHES_REQUESTS=1")
+	}
+	return set, nil
 }
 
 // injection is the variables that inject a library. What is injected already is called next; a chain that is there stays.

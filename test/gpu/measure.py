@@ -68,6 +68,9 @@ def part(name):
         from yields import yields
         tables = yields(int(os.environ.get("CYCLES", "20")))
         show(tables)
+    elif name == "hooks":
+        from hooks import hooks
+        tables = hooks()
     elif name == "windows":
         tables = rig.answers(rig.worker("windows", rig.WINDOW, os.environ.get("CYCLES", "1000"), *os.environ.get("WINDOWS", "").split(),
                                         env=rig.environment(DECODER_LAYERS="12")), 400)
