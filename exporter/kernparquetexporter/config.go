@@ -35,6 +35,9 @@ type Config struct {
 	// Compression is of pages: zstd, snappy or none. Default: zstd.
 	Compression string `mapstructure:"compression"`
 
+	// Profile is how much CPU time the numbers of table k are worth: fast, or small, which takes 2.5 times the time for three quarters of the bytes. Default: fast.
+	Profile string `mapstructure:"profile"`
+
 	// Retention says which closed files go.
 	Retention RetentionConfig `mapstructure:"retention"`
 
@@ -100,6 +103,7 @@ func createDefaultConfig() component.Config {
 		Roll:         30 * time.Minute,
 		RowGroupRows: parquet.DefaultRowGroupRows,
 		Compression:  "zstd",
+		Profile:      string(parquet.DefaultProfile),
 		HTTP:         configoptional.Some(server),
 		Queue:        configoptional.Some(queue),
 		Retry:        retry,
@@ -135,6 +139,11 @@ func (c *Config) Validate() error {
 	case "zstd", "snappy", "none":
 	default:
 		fault("compression: %q: want zstd, snappy or none", c.Compression)
+	}
+	switch parquet.Profile(c.Profile) {
+	case parquet.Fast, parquet.Small:
+	default:
+		fault("profile: %q: want fast or small", c.Profile)
 	}
 	if c.Retention.MaxAge < 0 {
 		fault("retention::max_age: %v: must not be below 0", c.Retention.MaxAge)

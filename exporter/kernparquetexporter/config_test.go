@@ -41,7 +41,7 @@ func TestConfigLoads(t *testing.T) {
 	}
 	check("kernparquet", func(c *Config) { c.Directory = "/var/lib/kernhes/archive" })
 	check("kernparquet/all", func(c *Config) {
-		c.Directory, c.Roll, c.RowGroupRows, c.Compression = "/data/kernels", time.Hour, 1<<20, "snappy"
+		c.Directory, c.Roll, c.RowGroupRows, c.Compression, c.Profile = "/data/kernels", time.Hour, 1<<20, "snappy", "small"
 		c.FileMode = 0o600
 		c.Retention.MaxAge, c.Retention.MaxBytes = 7*24*time.Hour, 500_000_000_000
 		c.HTTP.Get().NetAddr.Endpoint = "127.0.0.1:9090"
@@ -67,11 +67,11 @@ func TestConfigNamesEveryFault(t *testing.T) {
 	require.NoError(t, err)
 	err = cfg.Validate()
 	require.Error(t, err)
-	for _, key := range []string{"directory: is required", "file_mode: 0777", "roll: 7m", "row_group_rows: 10", `compression: "gzip"`,
+	for _, key := range []string{"directory: is required", "file_mode: 0777", "roll: 7m", "row_group_rows: 10", `compression: "gzip"`, `profile: "tiny"`,
 		"retention::max_age: -1s", "retention::max_bytes: -1", "http::endpoint: is empty"} {
 		assert.ErrorContains(t, err, key)
 	}
-	assert.Len(t, strings.Split(err.Error(), "\n"), 8, "one line a fault")
+	assert.Len(t, strings.Split(err.Error(), "\n"), 9, "one line a fault")
 	cfg.Roll = 1500 * time.Millisecond
 	assert.ErrorContains(t, cfg.Validate(), "roll: 1.5s")
 }

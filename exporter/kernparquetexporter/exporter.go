@@ -60,6 +60,7 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		MaxAge: e.config.Retention.MaxAge, MaxBytes: e.config.Retention.MaxBytes,
 		Tables: parquet.Options{
 			RowGroupRows: e.config.RowGroupRows, MaxPending: max(maxPending, e.config.RowGroupRows), Compression: e.config.Compression,
+			Profile: parquet.Profile(e.config.Profile),
 		},
 		Logger: e.set.Logger,
 	})

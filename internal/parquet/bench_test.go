@@ -2,10 +2,12 @@ package parquet
 
 import (
 	"io"
+	"reflect"
 	"runtime"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -13,9 +15,9 @@ import (
 	arrowparquet "github.com/apache/arrow-go/v18/parquet"
 	arrowcompress "github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
-	other "github.com/parquet-go/parquet-go"
 
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet/parquettest"
 )
 
 // benchRows is how many rows each writer is given: the recordings' chunks again and again, at later times.
@@ -91,76 +93,29 @@ func measure(b *testing.B, open func(io.Writer) (take func(*chunk.Chunk), end fu
 }
 
 func BenchmarkKernhes(b *testing.B) {
-	measure(b, func(to io.Writer) (func(*chunk.Chunk), func()) {
-		w, err := NewWriter(to, Kernels, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		return func(c *chunk.Chunk) {
-			if err := w.WriteChunk(c); err != nil {
-				b.Fatal(err)
-			}
-		}, func() { _ = w.Close(nil) }
-	})
-}
-
-// A goRow is a row of k as parquet-go's GenericWriter takes it, with the encodings of our own.
-type goRow struct {
-	Run           string `parquet:"run,dict,zstd"`
-	Rank          int64  `parquet:"rank,dict,zstd"`
-	Device        int64  `parquet:"device,dict,zstd"`
-	Seq           *int64 `parquet:"seq,dict,optional,zstd"`
-	Program       string `parquet:"program,dict,zstd"`
-	Call          string `parquet:"call,dict,zstd"`
-	Op            string `parquet:"op,dict,zstd"`
-	Kernel        string `parquet:"kernel,dict,zstd"`
-	Symbol        string `parquet:"symbol,dict,zstd"`
-	Class         string `parquet:"class,dict,zstd"`
-	Fused         bool   `parquet:"fused,zstd"`
-	StartNS       int64  `parquet:"start_ns,delta,zstd"`
-	DurNS         int64  `parquet:"dur_ns,dict,zstd"`
-	Stream        int64  `parquet:"stream,dict,zstd"`
-	GraphNodeID   int64  `parquet:"graph_node_id,delta,zstd"`
-	CorrelationID int64  `parquet:"correlation_id,delta,zstd"`
-	GridX         int64  `parquet:"grid_x,dict,zstd"`
-	GridY         int64  `parquet:"grid_y,dict,zstd"`
-	GridZ         int64  `parquet:"grid_z,dict,zstd"`
-	BlockX        int64  `parquet:"block_x,dict,zstd"`
-	BlockY        int64  `parquet:"block_y,dict,zstd"`
-	BlockZ        int64  `parquet:"block_z,dict,zstd"`
-	Pos           int64  `parquet:"pos,delta,zstd"`
-}
-
-// goRows are a step's rows; names are demangled once each, as in our own writer.
-func goRows(rows []goRow, c *chunk.Chunk, s *chunk.Step, names demangler) []goRow {
-	var seq *int64
-	if !s.Outside {
-		seq = &s.Seq
+	for _, profile := range []Profile{Fast, Small} {
+		b.Run(string(profile), func(b *testing.B) {
+			measure(b, func(to io.Writer) (func(*chunk.Chunk), func()) {
+				w, err := NewWriter(to, Kernels, Options{Profile: profile})
+				if err != nil {
+					b.Fatal(err)
+				}
+				return func(c *chunk.Chunk) {
+					if err := w.WriteChunk(c); err != nil {
+						b.Fatal(err)
+					}
+				}, func() { _ = w.Close(nil) }
+			})
+		})
 	}
-	i := 0
-	eachLaunch(s, func(l chunk.Launch, positions []chunk.Position) {
-		for k := range positions {
-			p := &positions[k]
-			rows = append(rows, goRow{c.Run, c.Rank, int64(c.Device), seq, s.Program, p.Call, p.Op, names.demangled(p.Name), p.Name,
-				chunk.ClassNames[p.Class&3], p.Fused, int64(s.Starts[i]), int64(s.Durs[i]), int64(p.Stream), int64(l.NodeID(p)), int64(l.Correlation),
-				int64(p.Grid[0]), int64(p.Grid[1]), int64(p.Grid[2]), int64(p.Block[0]), int64(p.Block[1]), int64(p.Block[2]), int64(s.Offset + i)})
-			i++
-		}
-	})
-	return rows
 }
 
 func BenchmarkParquetGoGenericWriter(b *testing.B) {
 	measure(b, func(to io.Writer) (func(*chunk.Chunk), func()) {
-		w := other.NewGenericWriter[goRow](to, other.MaxRowsPerRowGroup(DefaultRowGroupRows))
-		names := demangler{}
-		var rows []goRow
+		w := parquettest.NewWriter(to, DefaultRowGroupRows)
 		return func(c *chunk.Chunk) {
-			for i := range c.Steps {
-				rows = goRows(rows[:0], c, &c.Steps[i], names)
-				if _, err := w.Write(rows); err != nil {
-					b.Fatal(err)
-				}
+			if err := w.WriteChunk(c); err != nil {
+				b.Fatal(err)
 			}
 		}, func() { _ = w.Close() }
 	})
@@ -189,8 +144,8 @@ func BenchmarkArrowGoPqarrow(b *testing.B) {
 			b.Fatal(err)
 		}
 		builder := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-		names := demangler{}
-		var rows []goRow
+		names := parquettest.Names{}
+		var rows []parquettest.Row
 		waiting := 0
 		flush := func() {
 			batch := builder.NewRecordBatch()
@@ -202,7 +157,7 @@ func BenchmarkArrowGoPqarrow(b *testing.B) {
 		}
 		return func(c *chunk.Chunk) {
 			for i := range c.Steps {
-				rows = goRows(rows[:0], c, &c.Steps[i], names)
+				rows = parquettest.Rows(rows[:0], c, &c.Steps[i], names)
 				appendArrow(b, builder, rows)
 				if waiting += len(rows); waiting >= DefaultRowGroupRows {
 					flush()
@@ -212,51 +167,48 @@ func BenchmarkArrowGoPqarrow(b *testing.B) {
 	})
 }
 
-func appendArrow(b *testing.B, builder *array.RecordBuilder, rows []goRow) {
-	texts := func(column int, get func(*goRow) string) {
-		d := builder.Field(column).(*array.BinaryDictionaryBuilder)
-		for i := range rows {
-			if err := d.AppendString(get(&rows[i])); err != nil {
-				b.Fatal(err)
+// appendArrow appends rows to the columns of a batch, each by the field of the row that has its place.
+func appendArrow(b *testing.B, builder *array.RecordBuilder, rows []parquettest.Row) {
+	for i, field := range builder.Fields() {
+		switch to := field.(type) {
+		case *array.BinaryDictionaryBuilder:
+			for k := range rows {
+				if err := to.AppendString(*fieldOf[string](&rows[k], i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		case *array.BooleanBuilder:
+			for k := range rows {
+				to.Append(*fieldOf[bool](&rows[k], i))
+			}
+		case *array.Int64Builder:
+			to.Reserve(len(rows))
+			for k := range rows {
+				if i == seqColumn {
+					if rows[k].Seq == nil {
+						to.AppendNull()
+						continue
+					}
+					to.UnsafeAppend(*rows[k].Seq)
+					continue
+				}
+				to.UnsafeAppend(*fieldOf[int64](&rows[k], i))
 			}
 		}
 	}
-	ints := func(column int, get func(*goRow) int64) {
-		d := builder.Field(column).(*array.Int64Builder)
-		d.Reserve(len(rows))
-		for i := range rows {
-			d.UnsafeAppend(get(&rows[i]))
-		}
+}
+
+const seqColumn = 4
+
+var offsets = func() (all []uintptr) {
+	row := reflect.TypeFor[parquettest.Row]()
+	for i := range row.NumField() {
+		all = append(all, row.Field(i).Offset)
 	}
-	texts(0, func(r *goRow) string { return r.Run })
-	ints(1, func(r *goRow) int64 { return r.Rank })
-	ints(2, func(r *goRow) int64 { return r.Device })
-	seq := builder.Field(3).(*array.Int64Builder)
-	fused := builder.Field(10).(*array.BooleanBuilder)
-	for i := range rows {
-		if rows[i].Seq == nil {
-			seq.AppendNull()
-		} else {
-			seq.Append(*rows[i].Seq)
-		}
-		fused.Append(rows[i].Fused)
-	}
-	texts(4, func(r *goRow) string { return r.Program })
-	texts(5, func(r *goRow) string { return r.Call })
-	texts(6, func(r *goRow) string { return r.Op })
-	texts(7, func(r *goRow) string { return r.Kernel })
-	texts(8, func(r *goRow) string { return r.Symbol })
-	texts(9, func(r *goRow) string { return r.Class })
-	ints(11, func(r *goRow) int64 { return r.StartNS })
-	ints(12, func(r *goRow) int64 { return r.DurNS })
-	ints(13, func(r *goRow) int64 { return r.Stream })
-	ints(14, func(r *goRow) int64 { return r.GraphNodeID })
-	ints(15, func(r *goRow) int64 { return r.CorrelationID })
-	ints(16, func(r *goRow) int64 { return r.GridX })
-	ints(17, func(r *goRow) int64 { return r.GridY })
-	ints(18, func(r *goRow) int64 { return r.GridZ })
-	ints(19, func(r *goRow) int64 { return r.BlockX })
-	ints(20, func(r *goRow) int64 { return r.BlockY })
-	ints(21, func(r *goRow) int64 { return r.BlockZ })
-	ints(22, func(r *goRow) int64 { return r.Pos })
+	return all
+}()
+
+// fieldOf is a field of a row by its number: reflection would be the rival's most costly part.
+func fieldOf[T any](r *parquettest.Row, i int) *T {
+	return (*T)(unsafe.Add(unsafe.Pointer(r), offsets[i]))
 }

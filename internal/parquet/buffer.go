@@ -37,7 +37,7 @@ func (b *buffer) reset() {
 // index is the place of a value in the dictionary.
 func (b *buffer) index(v value) int32 {
 	if b.column.Type == Bool {
-		return int32(v.num)
+		return int32(v.Num)
 	}
 	i, ok := b.known[v]
 	if !ok {
@@ -52,15 +52,15 @@ func (b *buffer) index(v value) int32 {
 func (b *buffer) repeat(v value, n int) {
 	if b.column.Null != "" {
 		for range n {
-			b.present = append(b.present, bit(!v.null))
+			b.present = append(b.present, bit(!v.Null))
 		}
 	}
-	if v.null {
+	if v.Null {
 		return
 	}
 	if b.column.Encoding == Delta || b.column.Encoding == Repeats {
 		for range n {
-			b.numbers = append(b.numbers, v.num)
+			b.numbers = append(b.numbers, v.Num)
 		}
 		return
 	}
@@ -80,13 +80,13 @@ func (b *buffer) repeats() bool {
 		}
 	}
 	for v := range b.count {
-		b.values = append(b.values, value{num: v})
+		b.values = append(b.values, value{Num: v})
 	}
 	slices.SortFunc(b.values, func(x, y value) int {
-		return cmp.Or(cmp.Compare(b.count[y.num], b.count[x.num]), cmp.Compare(x.num, y.num))
+		return cmp.Or(cmp.Compare(b.count[y.Num], b.count[x.Num]), cmp.Compare(x.Num, y.Num))
 	})
 	for i, v := range b.values {
-		b.count[v.num] = int32(i)
+		b.count[v.Num] = int32(i)
 	}
 	for _, v := range b.numbers {
 		b.indexes = append(b.indexes, b.count[v])

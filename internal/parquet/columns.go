@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet/pages"
 )
 
 // A Column is one column of a table.
@@ -39,14 +40,10 @@ const (
 )
 
 // A value is one value of a column.
-type value struct {
-	text string
-	num  int64
-	null bool
-}
+type value = pages.Value
 
-func text(s string) value      { return value{text: s} }
-func num[T integer](n T) value { return value{num: int64(n)} }
+func text(s string) value      { return value{Text: s} }
+func num[T integer](n T) value { return value{Num: int64(n)} }
 
 type integer interface {
 	int | int64 | uint8 | uint16 | uint32 | uint64
@@ -56,7 +53,7 @@ func session(id *chunk.Identity) value { return text(fmt.Sprintf("%016x", id.Ses
 
 func truth(b bool) value {
 	if b {
-		return value{num: 1}
+		return value{Num: 1}
 	}
 	return value{}
 }
@@ -64,9 +61,10 @@ func truth(b bool) value {
 // A kernelColumn is a column of k. One of the functions gives its values.
 type kernelColumn struct {
 	Column
-	ofStep   func(*chunk.Identity, *chunk.Step) value         // the same for all of a step's kernels
+	ofChunk  func(*chunk.Identity) value                      // the same for all of a chunk's kernels
+	ofStep   func(*chunk.Step) value                          // the same for all of a step's kernels
 	ofShape  func(*chunk.Position, func(string) string) value // the same for all steps of a shape; takes what demangles
-	ofKernel func([]int64, *chunk.Step) []int64               // appends one for each kernel
+	ofKernel func(*pages.Delta, *chunk.Step, *placed)         // adds one for each kernel
 }
 
 // A rowColumn is a column of a table whose rows stand for themselves.
@@ -79,47 +77,47 @@ const outside = "outside any step"
 
 var kernelColumns = []kernelColumn{
 	{Column{"run", Text, Dictionary, "", "the engine's start that it belongs to; seq counts anew with each"},
-		func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Run) }, nil, nil},
+		func(id *chunk.Identity) value { return text(id.Run) }, nil, nil, nil},
 	{Column{"rank", Int64, Dictionary, "", "rank in the run"},
-		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Rank) }, nil, nil},
+		func(id *chunk.Identity) value { return num(id.Rank) }, nil, nil, nil},
 	{Column{"device", Int64, Dictionary, "", "CUDA device of the engine process"},
-		func(id *chunk.Identity, _ *chunk.Step) value { return num(id.Device) }, nil, nil},
+		func(id *chunk.Identity) value { return num(id.Device) }, nil, nil, nil},
 	{Column{"session", Text, Dictionary, "", "the engine process, 16 hex digits; (run, rank, seq) names a step with or without it"},
-		func(id *chunk.Identity, _ *chunk.Step) value { return session(id) }, nil, nil},
+		func(id *chunk.Identity) value { return session(id) }, nil, nil, nil},
 	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. From 2^61: of a later step with a seq that the session has had, 2^61 + occurrence × 2^48 + that seq. Above 2^62: a step that pairs with no other rank's"},
-		func(_ *chunk.Identity, s *chunk.Step) value { return value{num: s.Seq, null: s.Outside} }, nil, nil},
+		nil, func(s *chunk.Step) value { return value{Num: s.Seq, Null: s.Outside} }, nil, nil},
 	{Column{"occurrence", Int64, Dictionary, "", "how many steps of the session with the same seq in their texts came before; 0 outside any step"},
-		func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Occurrence) }, nil, nil},
+		nil, func(s *chunk.Step) value { return num(s.Occurrence) }, nil, nil},
 	{Column{"program", Text, Dictionary, "", "what the step ran: prefill, decode, …; empty outside any step"},
-		func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Program) }, nil, nil},
+		nil, func(s *chunk.Step) value { return text(s.Program) }, nil, nil},
 	{Column{"call", Text, Dictionary, "", "label of the call that launched it, such as prefill.target.moe.layers.8.experts; empty: none"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil},
 	{Column{"op", Text, Dictionary, "", "op of the call, from the engine's manifest; empty: not known"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil},
 	{Column{"group", Text, Dictionary, "", "of a comm kernel, the group of ranks that its call communicates with; empty: not known"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Group) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Group) }, nil},
 	{Column{"group_source", Text, Dictionary, "", "what gave `group`: nccl (its communicator), text (group= of the step's range) or setting (`groups` of the receiver); empty: nothing"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.GroupSources[p.GroupBy&3]) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.GroupSources[p.GroupBy&3]) }, nil},
 	{Column{"bytes", Int64, Dictionary, "", "of a comm kernel, the bytes of its call's message on this rank; 0: not known"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Bytes) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Bytes) }, nil},
 	{Column{"kernel", Text, Dictionary, "", "name of the kernel, demangled"},
-		nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil},
+		nil, nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil},
 	{Column{"symbol", Text, Dictionary, "", "name of the kernel as CUPTI gave it, mangled where it is"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Name) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Name) }, nil},
 	{Column{"class", Text, Dictionary, "", "compute, comm, or spin for one that only waits for the host"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.ClassNames[p.Class&3]) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.ClassNames[p.Class&3]) }, nil},
 	{Column{"fused", Bool, Bits, "", "computes and communicates; its class is comm"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return truth(p.Fused) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return truth(p.Fused) }, nil},
 	{Column{"start_ns", Int64, Delta, "", "start, unix ns. Clocks of two GPUs agree to 20 µs at best: don't compare starts across ranks"},
-		nil, nil, func(to []int64, s *chunk.Step) []int64 { return appendAll(to, s.Starts) }},
+		nil, nil, nil, func(d *pages.Delta, s *chunk.Step, _ *placed) { d.Add(s.Starts) }},
 	{Column{"dur_ns", Int64, Repeats, "", "duration, ns"},
-		nil, nil, func(to []int64, s *chunk.Step) []int64 { return appendAll(to, s.Durs) }},
+		nil, nil, nil, func(d *pages.Delta, s *chunk.Step, _ *placed) { d.Add(s.Durs) }},
 	{Column{"stream", Int64, Dictionary, "", "CUDA stream, CUPTI's number"},
-		nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Stream) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Stream) }, nil},
 	{Column{"graph_node_id", Int64, Delta, "", "CUPTI's id of the graph node (graph id × 2^32 + node); 0: not launched by a graph"},
-		nil, nil, appendNodes},
+		nil, nil, nil, addNodes},
 	{Column{"correlation_id", Int64, Delta, "", "CUPTI's id of the launch; all kernels of one graph launch share it"},
-		nil, nil, appendCorrelations},
+		nil, nil, nil, addCorrelations},
 	dimension("grid_x", "grid", func(p *chunk.Position) uint32 { return p.Grid[0] }),
 	dimension("grid_y", "grid", func(p *chunk.Position) uint32 { return p.Grid[1] }),
 	dimension("grid_z", "grid", func(p *chunk.Position) uint32 { return p.Grid[2] }),
@@ -127,11 +125,11 @@ var kernelColumns = []kernelColumn{
 	dimension("block_y", "block", func(p *chunk.Position) uint32 { return p.Block[1] }),
 	dimension("block_z", "block", func(p *chunk.Position) uint32 { return p.Block[2] }),
 	{Column{"pos", Int64, Delta, "", "position of the kernel in its step, in order of launch, from 0"},
-		nil, nil, appendPositions},
+		nil, nil, nil, addPositions},
 }
 
 func dimension(name, of string, get func(*chunk.Position) uint32) kernelColumn {
-	return kernelColumn{Column{name, Int64, Dictionary, "", "size of the " + of}, nil,
+	return kernelColumn{Column{name, Int64, Dictionary, "", "size of the " + of}, nil, nil,
 		func(p *chunk.Position, _ func(string) string) value { return num(get(p)) }, nil}
 }
 
@@ -174,7 +172,7 @@ var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"rank", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Rank) }},
 	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return num(id.Device) }},
 	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *chunk.Copy) value { return session(id) }},
-	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in: that of its graph launch, or else of the launches both before and after it by correlation_id"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{num: c.Seq, null: !c.InStep} }},
+	{Column{"seq", Int64, Dictionary, outside + ", or not known", "step that it was launched in: that of its graph launch, or else of the launches both before and after it by correlation_id"}, func(_ *chunk.Identity, c *chunk.Copy) value { return value{Num: c.Seq, Null: !c.InStep} }},
 	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Occurrence) }},
 	{Column{"kind", Text, Dictionary, "", "HtoD, DtoH, HtoA, AtoH, AtoA, AtoD, DtoA, DtoD, HtoH, PtoP, unknown, or memset"}, func(_ *chunk.Identity, c *chunk.Copy) value { return text(chunk.CopyName(c.Memset, uint8(c.Kind))) }},
 	{Column{"bytes", Int64, Dictionary, "", "bytes copied or set"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Bytes) }},

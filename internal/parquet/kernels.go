@@ -7,51 +7,33 @@ import (
 	"github.com/ianlancetaylor/demangle"
 
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet/pages"
 )
 
-func appendAll(to []int64, from []uint64) []int64 {
-	to = slices.Grow(to, len(from))
-	for _, v := range from {
-		to = append(to, int64(v))
+func addPositions(d *pages.Delta, s *chunk.Step, _ *placed) { d.Run(int64(s.Offset), 1, len(s.Starts)) }
+
+func addNodes(d *pages.Delta, s *chunk.Step, p *placed) {
+	at := 0
+	for i, l := range p.launches {
+		positions := s.Shape.Positions[at : at+l.kernels]
+		at += l.kernels
+		launch := s.Launches[i]
+		switch first := int64(launch.NodeID(&positions[0])); {
+		case launch.Graph == 0:
+			d.Run(0, 0, l.kernels)
+		case l.even:
+			d.Run(first, l.step, l.kernels)
+		default:
+			for k := range positions {
+				d.Run(int64(launch.NodeID(&positions[k])), 0, 1)
+			}
+		}
 	}
-	return to
 }
 
-func appendPositions(to []int64, s *chunk.Step) []int64 {
-	for i := range s.Starts {
-		to = append(to, int64(s.Offset+i))
-	}
-	return to
-}
-
-func appendNodes(to []int64, s *chunk.Step) []int64 {
-	eachLaunch(s, func(l chunk.Launch, positions []chunk.Position) {
-		for i := range positions {
-			to = append(to, int64(l.NodeID(&positions[i])))
-		}
-	})
-	return to
-}
-
-func appendCorrelations(to []int64, s *chunk.Step) []int64 {
-	eachLaunch(s, func(l chunk.Launch, positions []chunk.Position) {
-		for range positions {
-			to = append(to, int64(l.Correlation))
-		}
-	})
-	return to
-}
-
-// eachLaunch calls f with each launch of a step and its positions.
-func eachLaunch(s *chunk.Step, f func(chunk.Launch, []chunk.Position)) {
-	positions := s.Shape.Positions
-	for i := range s.Launches {
-		n := 1
-		for n < len(positions) && positions[n].Launch == positions[0].Launch {
-			n++
-		}
-		f(s.Launches[i], positions[:n])
-		positions = positions[n:]
+func addCorrelations(d *pages.Delta, s *chunk.Step, p *placed) {
+	for i, l := range p.launches {
+		d.Run(int64(s.Launches[i].Correlation), 0, l.kernels)
 	}
 }
 
@@ -74,12 +56,11 @@ func (d demangler) demangled(name string) string {
 	return s
 }
 
-// kernelRows makes rows of k. What a shape gives is worked out once a row group, and then copied for each step.
-type kernelRows struct {
-	names  demangler
+// known are the shapes that came before, in other chunks.
+type known struct {
 	shapes map[shapeKey]*chunk.Shape
 	size   int // positions of shapes
-	placed map[*chunk.Shape]placed
+	last   struct{ from, to *chunk.Shape }
 }
 
 // A shapeKey finds a shape that came before, in another chunk. Ranks of different groups have shapes of equal hashes.
@@ -103,28 +84,26 @@ func keyOf(s *chunk.Shape) shapeKey {
 	return shapeKey{s.Hash, len(s.Positions), h.Sum64()}
 }
 
-// A placed shape is a shape's values as indexes into the row group's dictionaries, by column of k; nil where ofShape is.
-type placed [][]int32
-
 // maxPositions bounds the shapes that are remembered, to some 30 MB.
 const maxPositions = 1 << 18
 
-func newKernelRows() *kernelRows {
-	return &kernelRows{demangler{}, map[shapeKey]*chunk.Shape{}, 0, map[*chunk.Shape]placed{}}
-}
-
-// reset begins a row group.
-func (k *kernelRows) reset() { clear(k.placed) }
-
 // intern returns the shape equal to s that came before, so that s can go. Two shapes of one hash need not be the same:
 // chunks come from outside.
-func (k *kernelRows) intern(s *chunk.Shape) *chunk.Shape {
-	key := keyOf(s)
-	known := k.shapes[key]
-	if known == s || known != nil && slices.Equal(known.Positions, s.Positions) {
-		return known
+func (k *known) intern(s *chunk.Shape) *chunk.Shape {
+	if s == k.last.from {
+		return k.last.to
 	}
-	if known == nil {
+	k.last.from, k.last.to = s, k.find(s)
+	return k.last.to
+}
+
+func (k *known) find(s *chunk.Shape) *chunk.Shape {
+	key := keyOf(s)
+	before := k.shapes[key]
+	if before == s || before != nil && slices.Equal(before.Positions, s.Positions) {
+		return before
+	}
+	if before == nil {
 		k.size += len(s.Positions)
 	}
 	if k.size > maxPositions {
@@ -133,39 +112,4 @@ func (k *kernelRows) intern(s *chunk.Shape) *chunk.Shape {
 	}
 	k.shapes[key] = s
 	return s
-}
-
-// add appends the kernels of a step to the buffers of k's columns.
-func (k *kernelRows) add(buffers []buffer, id *chunk.Identity, s *chunk.Step) {
-	p := k.place(buffers, s.Shape)
-	for i := range kernelColumns {
-		c, b := &kernelColumns[i], &buffers[i]
-		switch {
-		case c.ofShape != nil:
-			b.indexes = append(b.indexes, p[i]...)
-		case c.ofKernel != nil:
-			b.numbers = c.ofKernel(b.numbers, s)
-		default:
-			b.repeat(c.ofStep(id, s), len(s.Starts))
-		}
-	}
-}
-
-// place returns what a shape gives.
-func (k *kernelRows) place(buffers []buffer, s *chunk.Shape) placed {
-	p, ok := k.placed[s]
-	if ok {
-		return p
-	}
-	p, demangled := make(placed, len(kernelColumns)), k.names.demangled
-	for i := range kernelColumns {
-		if of := kernelColumns[i].ofShape; of != nil {
-			p[i] = make([]int32, len(s.Positions))
-			for j := range s.Positions {
-				p[i][j] = buffers[i].index(of(&s.Positions[j], demangled))
-			}
-		}
-	}
-	k.placed[s] = p
-	return p
 }

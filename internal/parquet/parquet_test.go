@@ -19,6 +19,7 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk/chunktest"
 	"github.com/kernhes/kernhes/internal/krec"
 	"github.com/kernhes/kernhes/internal/oracle"
+	"github.com/kernhes/kernhes/internal/parquet/pages"
 )
 
 // A recorded process: its recording, what the oracle made of it, and its chunks.
@@ -322,7 +323,7 @@ func TestEmptyTablesAreFiles(t *testing.T) {
 
 // TestExtremeValuesComeBack writes what no sane engine would send, with each compression and pages cut in row groups.
 func TestExtremeValuesComeBack(t *testing.T) {
-	const n = pageRows/2 + 7
+	const n = pages.Rows/2 + 7
 	s := chunk.Step{Seq: -3, Program: "", Start: 1<<64 - 1, Shape: &chunk.Shape{}, Last: true, Launches: []chunk.Launch{{Correlation: 1<<32 - 1, Graph: 1<<32 - 1}}}
 	for i := range n {
 		s.Shape.Positions = append(s.Shape.Positions, chunk.Position{Name: "_Z1k" + strings.Repeat("v", i%5), Fused: i%3 == 0, Class: uint8(i % 4),

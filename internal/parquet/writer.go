@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet/pages"
 )
 
 // Options are a Writer's. The zero Options are the defaults.
@@ -21,12 +22,26 @@ type Options struct {
 	MaxPending int
 	// Compression is zstd (the default), snappy or none.
 	Compression string
+	// Profile says how much time the numbers of k are worth. Default: DefaultProfile.
+	Profile Profile
 	// Wrote is called for each row group after all its bytes were written, before anything else is. Its error is the
 	// Writer's.
 	Wrote func(Group) error
 	// Groups are row groups that the file holds already: the Writer goes on where the last of them ends. Default: none.
 	Groups []Group
 }
+
+// A Profile is how much time the numbers of k are worth: what it saves on the disk it takes in CPU time.
+type Profile string
+
+// Profiles. docs/performance.md has what each takes.
+const (
+	Fast Profile = "fast"
+	// Small packs starts and durations in whole bytes, and codes these by frequency.
+	Small Profile = "small"
+
+	DefaultProfile = Fast
+)
 
 // Default rows of a row group. In k, selective queries read 2.7 times faster than with 8 times as many, for 3% more bytes.
 // Few rows of s and c come, and those since the last row group are what a crash loses.
@@ -53,10 +68,11 @@ type Writer struct {
 	accounts map[sourceKey]latest
 	rest     []Source // that have an account and no group to go with
 
-	encoder *encoder
-	kernels *kernelRows
-	buffers []buffer
-	places  []int // of buffers that the file has columns of
+	places  []int // of the table's columns, those that the file has
+	known   known
+	kernels *kernelGroups // of k
+	encoder *encoder      // of s and c
+	buffers []buffer      // likewise
 	pages   []byte
 }
 
@@ -102,7 +118,14 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	if o.MaxPending <= 0 {
 		o.MaxPending = 16 * o.RowGroupRows
 	}
-	e, err := newEncoder(o.Compression)
+	switch o.Profile {
+	case "":
+		o.Profile = DefaultProfile
+	case Fast, Small:
+	default:
+		return nil, fmt.Errorf("profile %q, want fast or small", o.Profile)
+	}
+	to, err := pages.NewCompressor(o.Compression)
 	if err != nil {
 		return nil, err
 	}
@@ -118,10 +141,16 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	if n := len(o.Groups); n > 0 {
 		size = o.Groups[n-1].Offset + o.Groups[n-1].Length
 	}
-	return &Writer{
+	out := &Writer{
 		table: table, o: o, to: w, waiting: map[rankKey]*rankRows{}, accounts: map[sourceKey]latest{}, groups: slices.Clone(o.Groups), size: size,
-		encoder: e, kernels: newKernelRows(), buffers: newBuffers(columns), places: places,
-	}, nil
+		places: places, known: known{shapes: map[shapeKey]*chunk.Shape{}},
+	}
+	if table == Kernels {
+		out.kernels = newKernelGroups(o.Profile, to)
+	} else {
+		out.encoder, out.buffers = &encoder{to: to}, newBuffers(columns)
+	}
+	return out, nil
 }
 
 // WriteChunk takes a chunk's rows. It keeps parts of c, which must not change. After an error of the underlying writer, or
@@ -143,7 +172,7 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 			rows = int(bit(s.Last && !s.Outside))
 			s.Shape, s.Launches, s.Starts, s.Durs = nil, nil, nil, nil
 		} else if rows > 0 {
-			s.Shape = w.kernels.intern(s.Shape)
+			s.Shape = w.known.intern(s.Shape)
 		}
 		if err := w.wait(key, piece{from: from, step: s}, rows); err != nil {
 			return err
@@ -185,7 +214,6 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 func (w *Writer) group(key rankKey) error {
 	r := w.waiting[key]
 	delete(w.waiting, key)
-	w.kernels.reset()
 	for i := range w.buffers {
 		w.buffers[i].reset()
 	}
@@ -195,7 +223,6 @@ func (w *Writer) group(key rankKey) error {
 		id, source := &p.from.Identity, sources.of(p.from)
 		switch w.table {
 		case Kernels:
-			w.kernels.add(w.buffers, id, &p.step)
 			source.add(len(p.step.Starts), p.step.Start, p.step.End)
 		case Steps:
 			addRow(w.buffers, stepColumns, id, &p.step)
@@ -209,35 +236,43 @@ func (w *Writer) group(key rankKey) error {
 		}
 	}
 	w.rows.waiting -= int64(r.rows)
-	return w.fail(w.write(r.rows, sources.all))
+	column := func(b []byte, i int) ([]byte, format.ColumnChunk, error) {
+		return w.encoder.column(b, &w.buffers[i], r.rows)
+	}
+	if w.table == Kernels {
+		w.kernels.begin(r.pieces, r.rows)
+		defer w.kernels.end()
+		column = w.kernels.column
+	}
+	return w.fail(w.write(r.rows, sources.all, column))
 }
 
-// write encodes the buffers and writes them.
-func (w *Writer) write(rows int, from []Source) error {
-	pages := w.pages[:0]
+// write writes a row group, whose columns column appends to bytes.
+func (w *Writer) write(rows int, from []Source, column func([]byte, int) ([]byte, format.ColumnChunk, error)) error {
+	b := w.pages[:0]
 	if w.size == 0 {
-		pages = append(pages, Magic...)
+		b = append(b, Magic...)
 	}
-	head := int64(len(pages))
+	head := int64(len(b))
 	rg := format.RowGroup{NumRows: int64(rows), FileOffset: head}
 	for _, i := range w.places {
 		var c format.ColumnChunk
 		var err error
-		if pages, c, err = w.encoder.chunk(pages, &w.buffers[i], rows); err != nil {
+		if b, c, err = column(b, i); err != nil {
 			return err
 		}
 		rg.TotalByteSize += c.MetaData.TotalUncompressedSize
 		rg.TotalCompressedSize += c.MetaData.TotalCompressedSize
 		rg.Columns = append(rg.Columns, c)
 	}
-	w.pages = pages
+	w.pages = b
 	move(&rg, w.size)
 	meta, err := thrift.Marshal(&compact, &rg)
 	if err != nil {
 		return fmt.Errorf("row group: %w", err)
 	}
-	g := Group{Table: w.table, Rows: int64(rows), Offset: w.size + head, Length: int64(len(pages)) - head, Sources: from, Meta: meta}
-	if err := w.put(pages); err != nil {
+	g := Group{Table: w.table, Rows: int64(rows), Offset: w.size + head, Length: int64(len(b)) - head, Sources: from, Meta: meta}
+	if err := w.put(b); err != nil {
 		return err
 	}
 	w.groups = append(w.groups, g)

@@ -25,10 +25,11 @@ var layers = map[string][]string{
 	"internal/runname":   {},
 
 	// The archive.
-	"internal/chunk":    {},
-	"internal/chunklog": {"internal/chunk"},
-	"internal/parquet":  {"internal/books", "internal/chunk"},
-	"internal/perfetto": {},
+	"internal/chunk":                                           {},
+	"internal/parquet/pages":                                   {},
+	"internal/chunklog":                                        {"internal/chunk"},
+	"internal/parquet":                                         {"internal/books", "internal/chunk", "internal/parquet/pages"},
+	"internal/perfetto":                                        {},
 	"exporter/kernparquetexporter/internal/archive":            {"internal/chunk", "internal/parquet"},
 	"exporter/kernparquetexporter/internal/metadata":           {"internal/books"},
 	"exporter/kernparquetexporter":                             {"exporter/kernparquetexporter/internal/archive", "exporter/kernparquetexporter/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations", "internal/parquet"},
@@ -82,24 +83,25 @@ var layers = map[string][]string{
 	"receiver/kernhesreceiver/classes": {"classify"},
 
 	// What only tests, and the simulator, use.
-	"metrics/metricstest":      {},
-	"metadata/metadatatest":    {},
-	"jsonl/jsonltest":          {},
-	"enginetest":               {"internal/chunk", "internal/wire", "engine", "identity", "ranges", "rules"},
-	"internal/krec":            {},
-	"internal/oracle":          {"internal/krec"},
-	"internal/sender":          {},
-	"internal/fakeshim":        {"internal/krec", "internal/sender"},
-	"internal/chunk/chunktest": {"internal/chunk", "internal/krec", "internal/oracle"},
-	"shimscript":               {"internal/fakeshim", "internal/krec", "internal/wire"},
-	"internal/sim/program":     {},
-	"internal/sim/clock":       {"internal/sim/program"},
-	"internal/sim/fault":       {},
-	"internal/sim/fleet":       {"internal/sim/fault", "internal/sim/program"},
-	"internal/sim/link":        {"internal/sender"},
-	"internal/sim/load":        {"internal/sim/fault", "internal/sim/program"},
-	"internal/sim/shim":        {"internal/sender", "internal/sim/fleet", "internal/sim/program"},
-	"internal/sim/truth":       {"internal/sim/fleet", "internal/sim/program"},
+	"metrics/metricstest":          {},
+	"metadata/metadatatest":        {},
+	"jsonl/jsonltest":              {},
+	"enginetest":                   {"internal/chunk", "internal/wire", "engine", "identity", "ranges", "rules"},
+	"internal/krec":                {},
+	"internal/oracle":              {"internal/krec"},
+	"internal/sender":              {},
+	"internal/fakeshim":            {"internal/krec", "internal/sender"},
+	"internal/chunk/chunktest":     {"internal/chunk", "internal/krec", "internal/oracle"},
+	"internal/parquet/parquettest": {"internal/chunk"},
+	"shimscript":                   {"internal/fakeshim", "internal/krec", "internal/wire"},
+	"internal/sim/program":         {},
+	"internal/sim/clock":           {"internal/sim/program"},
+	"internal/sim/fault":           {},
+	"internal/sim/fleet":           {"internal/sim/fault", "internal/sim/program"},
+	"internal/sim/link":            {"internal/sender"},
+	"internal/sim/load":            {"internal/sim/fault", "internal/sim/program"},
+	"internal/sim/shim":            {"internal/sender", "internal/sim/fleet", "internal/sim/program"},
+	"internal/sim/truth":           {"internal/sim/fleet", "internal/sim/program"},
 	"internal/sim": {"internal/sim/clock", "internal/sim/fault", "internal/sim/fleet", "internal/sim/link", "internal/sim/load", "internal/sim/program",
 		"internal/sim/shim", "internal/sim/truth"},
 
@@ -114,7 +116,7 @@ var layers = map[string][]string{
 var plain = []string{"engine", "internal/chunk", "internal/digest", "internal/parquet", "connector/kernwaitsconnector/internal/ledger"}
 
 // ofTests are the packages that no other than those here, and the simulator, may import.
-var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "shimscript", "enginetest", "metrics/metricstest",
+var ofTests = []string{"internal/krec", "internal/oracle", "internal/fakeshim", "internal/chunk/chunktest", "internal/parquet/parquettest", "shimscript", "enginetest", "metrics/metricstest",
 	"metadata/metadatatest", "jsonl/jsonltest"}
 
 const module = "github.com/kernhes/kernhes/"
