@@ -10,6 +10,9 @@ import (
 // maxKernels bounds the kernels of a step that comes in parts; a longer one is not compared.
 const maxKernels = 1 << 20
 
+// sampled is one in how many kernels counts in the median. The same positions count on all ranks.
+const sampled = 3
+
 // A Builder makes digests of the steps of one rank, which come in order. The zero Builder needs Shapes.
 type Builder struct {
 	Shapes *Shapes
@@ -17,9 +20,10 @@ type Builder struct {
 	positions []chunk.Position // of the parts of the open step
 	open      Step
 	sweep     sweep
-	order     []int32 // positions of the part, by start
-	sites     []int32 // by position: the call that it is, or the next one
-	at        int     // position of the part that is due
+	durs      []uint64 // of some compute kernels
+	order     []int32  // positions of the part, by start
+	sites     []int32  // by position: the call that it is, or the next one
+	at        int      // position of the part that is due
 	skip      bool
 }
 
@@ -49,10 +53,10 @@ func (b *Builder) Add(s *chunk.Step) *Step {
 
 // begin opens a step.
 func (b *Builder) begin(s *chunk.Step) {
-	b.positions, b.at, b.skip = b.positions[:0], 0, false
+	b.positions, b.durs, b.at, b.skip = b.positions[:0], b.durs[:0], 0, false
 	b.sweep = sweep{}
 	b.open = Step{Seq: s.Seq, Pairs: s.Pairs, Complete: s.Complete, Program: s.Program, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
-		Start: s.Start, End: s.End, Compute: s.Compute, Foreign: s.Foreign}
+		Start: s.Start, End: s.End, Compute: s.Compute, Idle: s.Idle, Foreign: s.Foreign}
 }
 
 // take sweeps over the kernels of a part in order of their starts.
@@ -69,6 +73,8 @@ func (b *Builder) take(s *chunk.Step) {
 		b.sites = append(b.sites, int32(len(b.open.Calls)))
 		if s.Shape.Positions[i].Class == chunk.Comm {
 			b.open.Calls = append(b.open.Calls, Call{Start: s.Starts[i], Dur: s.Durs[i]})
+		} else if (s.Offset+i)%sampled == 0 {
+			b.durs = append(b.durs, s.Durs[i])
 		}
 	}
 	for _, i := range b.order {
@@ -105,6 +111,10 @@ func (b *Builder) sort(starts []uint64) {
 func (b *Builder) end(s *chunk.Step) *Step {
 	step := b.open
 	b.open = Step{}
+	if len(b.durs) > 0 {
+		slices.Sort(b.durs)
+		step.Typical = b.durs[len(b.durs)/2]
+	}
 	switch {
 	case b.skip:
 		step.Complete, step.Calls, step.Shape = false, nil, &Shape{}

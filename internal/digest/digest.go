@@ -72,6 +72,8 @@ type Step struct {
 	Start    uint64
 	End      uint64
 	Compute  uint64 // ns: union of compute kernels
+	Typical  uint64 // ns: median duration of its compute kernels
+	Idle     uint64 // ns: in which no kernel of the step ran
 	Foreign  uint64 // ns: compute of others since the latest end of an earlier step
 	Shape    *Shape
 	Calls    []Call // by site

@@ -31,11 +31,14 @@ var Names = [Causes]string{"peer_prefill", "slow", "foreign", "host", "link", "i
 type Teller struct {
 	Edges Edges
 	of    map[*pairing.Rank]*history
+	norms map[*pairing.Run]norms
 	spans []span
 }
 
 // New returns a Teller that knows no rank.
-func New(edges Edges) *Teller { return &Teller{Edges: edges, of: map[*pairing.Rank]*history{}} }
+func New(edges Edges) *Teller {
+	return &Teller{Edges: edges, of: map[*pairing.Rank]*history{}, norms: map[*pairing.Run]norms{}}
+}
 
 // A history is what a rank did so far.
 type history struct {
@@ -81,6 +84,7 @@ func (t *Teller) Forget(run *pairing.Run) {
 	for _, r := range run.Ranks() {
 		delete(t.of, r)
 	}
+	delete(t.norms, run)
 }
 
 // Step takes the next step of a rank.
@@ -100,6 +104,12 @@ func (t *Teller) Step(r *pairing.Rank, s *digest.Step) {
 		h.idle = s.Start - h.ended
 	}
 	h.step, h.passed, h.foreign = s, 0, s.Foreign
+	n := t.norms[r.Run]
+	if n == nil {
+		n = norms{}
+		t.norms[r.Run] = n
+	}
+	n.take(s)
 }
 
 // pass goes on to a call; what lies before it was not compared.
@@ -155,7 +165,7 @@ func (t *Teller) Meeting(m *pairing.Meeting, to func(seat int, c Cause, wait uin
 				late.idle = int64(wait) - (late.length - other.length) // the rest of the lag was there when the step began
 				late.length += late.idle
 			}
-			c := t.why(&late, &other, int64(wait), last.Step, s.Step)
+			c := t.why(last.Rank.Run, &late, &other, int64(wait), last.Step, s.Step)
 			if c == Foreign {
 				foreign = max(foreign, wait)
 			}
@@ -177,7 +187,7 @@ func (t *Teller) Meeting(m *pairing.Meeting, to func(seat int, c Cause, wait uin
 }
 
 // why is where the time of the last rank differs most from another's.
-func (t *Teller) why(late, other *span, wait int64, last, step *digest.Step) Cause {
+func (t *Teller) why(run *pairing.Run, late, other *span, wait int64, last, step *digest.Step) Cause {
 	compute := late.compute - other.compute
 	idle := late.idle - other.idle
 	gaps := (late.length - late.compute - late.link - late.all()) - (other.length - other.compute - other.link - other.all())
@@ -186,19 +196,24 @@ func (t *Teller) why(late, other *span, wait int64, last, step *digest.Step) Cau
 	if foreign >= wait/2 && foreign > 0 && (gaps >= wait/2 || compute+gaps >= wait/2 && wait >= foreign/8) {
 		return Foreign
 	}
-	work, hosts := Slow, Host
-	if t.Edges.more(last, step) {
-		work = PeerPrefill
-	}
+	hosts := Host
 	if last.Seqs == 0 && last.Tokens == 0 && (step.Seqs != 0 || step.Tokens != 0) {
 		hosts = IdlePeer
 	}
-	if work == PeerPrefill { // a program has its own gaps
-		compute, gaps = compute+gaps-idle, idle
+	slow, more := compute, int64(0)
+	if t.Edges.more(last, step) {
+		n := t.norms[run]
+		slow = int64(n.slow(last)*float64(late.compute) - n.slow(step)*float64(other.compute))
+		usual := min(n.usualIdle(last), max(0, gaps-idle)) // a program has gaps of its own
+		more = compute - slow + usual
+		gaps -= usual
 	}
 	cause, most := hosts, gaps
-	if compute >= most {
-		cause, most = work, compute
+	if slow >= most {
+		cause, most = Slow, slow
+	}
+	if more >= most {
+		cause, most = PeerPrefill, more
 	}
 	if link := late.link - other.link; link > most {
 		cause, most = Link, link
