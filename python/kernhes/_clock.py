@@ -7,7 +7,7 @@ import threading
 LIBRARY = "libcuda.so.1"
 PAIRS = 64  # of one context; a step that finds none free is not measured
 
-_READY, _NOT_READY = 0, 600  # CUDA_SUCCESS, CUDA_ERROR_NOT_READY
+_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 _int, _pointer = ctypes.c_int, ctypes.c_void_p
@@ -37,49 +37,36 @@ class _Driver:
         context = _pointer()
         return context.value if self.cuCtxGetCurrent(ctypes.byref(context)) == 0 else None
 
-    def capturing(self, stream):
+    def capturing(self, stream, status):
         """Whether a stream is captured into a graph. What the driver cannot say counts as captured: the legacy stream, say, while
-        another one is."""
-        status = _int()
-        return self.cuStreamIsCapturing(stream, ctypes.byref(status)) != 0 or status.value != 0
+        another one is. status: a c_int that nobody else uses meanwhile."""
+        return self.cuStreamIsCapturing(stream, status) != 0 or status.value != 0
 
     def event(self):
         event = _pointer()
         self.check("cuEventCreate", self.cuEventCreate(ctypes.byref(event), 0))
-        return event
+        return event.value
 
     def check(self, what, result):
         if result != 0:
             raise Failed(f"{what} returned {result}")
 
 
-class _Relaxed:
-    """Lets this thread query events while another one captures a graph: in the default mode that would break the capture."""
-
-    def __init__(self, driver):
-        self._driver, self._mode = driver, _int()
-
-    def __enter__(self):
-        self._mode.value = _RELAXED
-        self._driver.check("cuThreadExchangeStreamCaptureMode", self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode)))
-
-    def __exit__(self, *_):
-        self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(self._mode))
-
-
 class _Pair:
-    """The events of one step: its begin is recorded, its end when pool is told."""
-    __slots__ = ("pool", "stream", "begin", "end", "tell")
+    """The events of one step on a stream; tell is called with its time."""
+    __slots__ = ("pool", "stream", "begin", "end", "tell", "status")
 
     def __init__(self, pool, begin, end):
-        self.pool, self.begin, self.end = pool, begin, end
+        self.pool, self.begin, self.end, self.status = pool, begin, end, _int()
 
 
 class _Pool:
     """The pairs of one context: free ones, and those that run, in the order of their ends."""
 
     def __init__(self):
-        self.made, self.free, self.running, self.polling = 0, [], collections.deque(), threading.Lock()
+        self.made, self.free, self.running = 0, [], collections.deque()
+        self.lock = threading.Lock()  # of what follows
+        self.mode, self.ms = _int(), ctypes.c_float()
 
 
 class Clock:
@@ -94,18 +81,20 @@ class Clock:
         """Records the begin of a step on a stream, an int. None: this step cannot be measured."""
         driver = self._driver
         context = driver.context()
-        if context is None or driver.capturing(stream):
+        if context is None:
             return None
-        pool = self._pools.get(context)
-        if pool is None:
-            pool = self._pools.setdefault(context, _Pool())
+        pool = self._pools.get(context) or self._pools.setdefault(context, _Pool())
         pair = self._pair(pool)
         if pair is None:  # all run: some may have ended since the last step did
             self._poll(pool)
             pair = self._pair(pool)
-        if pair is not None:
-            pair.stream = stream
-            driver.check("cuEventRecord", driver.cuEventRecord(pair.begin, stream))
+            if pair is None:
+                return None
+        if driver.capturing(stream, pair.status):
+            pool.free.append(pair)
+            return None
+        pair.stream = stream
+        driver.check("cuEventRecord", driver.cuEventRecord(pair.begin, stream))
         return pair
 
     def _pair(self, pool):
@@ -113,16 +102,16 @@ class Clock:
             return pool.free.pop()
         except IndexError:
             pass
-        if pool.made >= PAIRS:
-            return None
-        pool.made += 1
-        with _Relaxed(self._driver):
-            return _Pair(pool, self._driver.event(), self._driver.event())
+        with pool.lock:
+            if pool.made >= PAIRS:
+                return None
+            pool.made += 1
+            return self._relaxed(pool, lambda: _Pair(pool, self._driver.event(), self._driver.event()))
 
     def end(self, pair, tell):
         """Records the end of a step. tell is called with its ns on the device by a later call, or now with None."""
         driver, pool = self._driver, pair.pool
-        if driver.capturing(pair.stream):  # a capture began inside the step
+        if driver.capturing(pair.stream, pair.status):  # a capture began inside the step
             pool.free.append(pair)
             tell(None)
         else:
@@ -132,24 +121,34 @@ class Clock:
         self._poll(pool)
 
     def _poll(self, pool):
-        if not pool.running or not pool.polling.acquire(blocking=False):
-            return
-        try:
-            with _Relaxed(self._driver):
-                while pool.running and self._done(pool.running[0]):
-                    pool.running.popleft()
-        finally:
-            pool.polling.release()
+        """Tells the times of steps that have ended. It waits for nobody: another thread that polls does this one's work too."""
+        if pool.running and pool.lock.acquire(blocking=False):
+            try:
+                self._relaxed(pool, lambda: self._drain(pool))
+            finally:
+                pool.lock.release()
 
-    def _done(self, pair):
-        """Tells the time of a pair whose end the device has passed."""
-        driver, result = self._driver, self._driver.cuEventQuery(pair.end)
-        if result == _NOT_READY:
-            return False
-        driver.check("cuEventQuery", result)
-        ms = ctypes.c_float()
-        driver.check("cuEventElapsedTime", driver.cuEventElapsedTime(ctypes.byref(ms), pair.begin, pair.end))
-        pair.tell(max(0, round(ms.value * 1e6)))
-        pair.tell = None
-        pair.pool.free.append(pair)
-        return True
+    def _relaxed(self, pool, do):
+        """Calls a function while this thread may query events and another one captures a graph: in the default mode that would
+        break the capture. Under the pool's lock."""
+        exchange, mode = self._driver.cuThreadExchangeStreamCaptureMode, pool.mode
+        mode.value = _RELAXED
+        self._driver.check("cuThreadExchangeStreamCaptureMode", exchange(mode))
+        try:
+            return do()
+        finally:
+            exchange(mode)
+
+    def _drain(self, pool):
+        driver, running, ms = self._driver, pool.running, pool.ms
+        while running:
+            pair = running[0]
+            result = driver.cuEventQuery(pair.end)
+            if result == _NOT_READY:
+                return
+            driver.check("cuEventQuery", result)
+            driver.check("cuEventElapsedTime", driver.cuEventElapsedTime(ms, pair.begin, pair.end))
+            running.popleft()
+            tell, pair.tell = pair.tell, None
+            pool.free.append(pair)
+            tell(max(0, round(ms.value * 1e6)))

@@ -80,7 +80,7 @@ class Step:
             self._pushed = True
         except Exception:
             pass
-        if self._seq is not None and _marks_of_process():
+        if self._seq is not None and (_Parts.marks or _marks_of_process()):
             self._replays = _graphs.replays()
             self._begin()
         else:
@@ -90,7 +90,8 @@ class Step:
     def __exit__(self, *_):
         if self._seq is not None:
             self._end()
-            self._list()
+            if self._requests is not None:
+                self._list()
         if self._pushed:
             try:
                 _nvtx.ranges().pop()
@@ -101,7 +102,7 @@ class Step:
         try:
             handle = _handle(self._stream)
             if handle is not None:
-                clock = _clock_of_process()
+                clock = _Parts.clock or _clock_of_process()
                 self._pair = clock.begin(handle) if clock else None
         except Exception as e:
             _off("clock", e)
@@ -119,8 +120,6 @@ class Step:
             tell(None)
 
     def _list(self):
-        if self._requests is None:
-            return
         try:
             requests = _requests_of_process()
             if requests:

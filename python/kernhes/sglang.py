@@ -20,7 +20,7 @@ class _Sglang(Hook):
 
     def __init__(self):
         super().__init__("SGLang")
-        self._checked = False
+        self._checked, self._lists = False, wants_requests()
 
     def install(self):
         from sglang.srt.plugins.hook_registry import HookRegistry, HookType
@@ -63,7 +63,7 @@ class _Sglang(Hook):
         pairs = {"seq": seq, "seqs": len(requests), "tokens": tokens, "kv": _kv(batch),
                  "mode": _graph_mode(scheduler, decode, len(requests))}
         text = f"step:{program} " + ",".join(f"{k}={v}" for k, v in pairs.items() if v is not None)
-        listed = _requests(batch, decode) if wants_requests() and _lists(scheduler) else None
+        listed = _requests(batch, decode) if self._lists and _lists(scheduler) else None
         return Step(text, seq, counts=_counts(batch, program), stream=stream, requests=listed)
 
 

@@ -43,7 +43,7 @@ class _Vllm(Hook):
 
     def __init__(self):
         super().__init__("vLLM")
-        self._seq, self._modes = -1, None
+        self._seq, self._modes, self._lists = -1, None, wants_requests()
 
     def install(self, module):
         worker = field(module, "Worker")
@@ -91,7 +91,7 @@ class _Vllm(Hook):
         program = "decode" if counts[3] == 0 else "prefill" if counts[4] == 0 else "mixed"
         mode = self._mode(worker, scheduled, tokens)
         text = f"step:{program} seq={self._seq},seqs={len(scheduled)},tokens={tokens},kv={kv}" + (f",mode={mode}" if mode else "")
-        listed = _requests(output, scheduled) if wants_requests() and _lists(worker) else None
+        listed = _requests(output, scheduled) if self._lists and _lists(worker) else None
         return Step(text, self._seq, counts=counts, requests=listed)
 
     def _mode(self, worker, scheduled, tokens):

@@ -104,6 +104,10 @@ func TestEngines(t *testing.T) {
 	check("SGLang", "", "{'Module': 'model.model.layers.3.self_attn.attn', 'Inputs': [[8, 4096]]}", ranges.Step{})
 
 	for _, engine := range []string{"kern", "Plain PyTorch"} {
+		// As the hooks of vLLM and SGLang write them, for which no pattern is set either.
+		check(engine, "", "step:mixed seq=2,seqs=2,tokens=101,kv=742,mode=piecewise",
+			ranges.Step{Program: "mixed", Vars: "mode=piecewise,seqs=2,tokens=101", Seq: 2, HasSeq: true, Seqs: 2, Tokens: 101, KV: 742})
+		check(engine, "", "step:dummy seq=3", ranges.Step{Program: "dummy", Seq: 3, HasSeq: true})
 		check(engine, "", "step:decode seq=7,seqs=48,tokens=48,kv=96000",
 			ranges.Step{Program: "decode", Vars: "seqs=48,tokens=48", Seq: 7, HasSeq: true, Seqs: 48, Tokens: 48, KV: 96000})
 		check(engine, "", "decode.layers.0.attention", ranges.Step{})

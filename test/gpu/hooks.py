@@ -98,19 +98,19 @@ def cost():
 
     rows["torch.cuda.nvtx alone"] = thread_us(pushed)
     rows["kernhes.step"] = thread_us(step)
-    hook = vllm._Vllm()
     worker = Some(rank=0, vllm_config=Some(parallel_config=Some(world_size=1)), model_runner=None)
     for seqs in (1, 256):
         output = scheduled(seqs)
 
-        def engine(i):
-            with hook.guard(hook.scheduled, worker, output):
-                pass
+        for requests, what in [("0", ""), ("1", ", with requests")]:
+            os.environ["KERNHES_REQUESTS"] = requests
+            hook = vllm._Vllm()
 
-        rows[f"vLLM's hook, {seqs} sequences"] = thread_us(engine)
-        os.environ["KERNHES_REQUESTS"] = "1"
-        rows[f"vLLM's hook, {seqs} sequences, with requests"] = thread_us(engine)
-        os.environ["KERNHES_REQUESTS"] = "0"
+            def engine(i):
+                with hook.guard(hook.scheduled, worker, output):
+                    pass
+
+            rows[f"vLLM's hook, {seqs} sequences{what}"] = thread_us(engine)
     clock, _steps._Parts.clock = _steps._Parts.clock, False
     rows["kernhes.step without device time"] = thread_us(step)
     _steps._Parts.clock = clock
