@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: test-boards test-story mutation mutation-c coverage pictures test-python wheel help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: bench-chain test-boards test-story mutation mutation-c coverage pictures test-python wheel help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ pictures: build ## draw docs/step.png: one step of the recordings, from its Perf
 
 bench: ## kernels per CPU-second: frames to device time beside memcpy; packing; Parquet beside two libraries
 	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...
+
+bench-chain: dist ## CPU time a kernel of the built collector: sockets to counters, archive and traces, by case (ROUNDS=1; BEFORE=folder of another build)
+	KERNHES_ROUNDS=$(or $(ROUNDS),1) KERNHES_BIN_BEFORE=$(BEFORE) go test -tags chain -run '^$$' -bench BenchmarkChain -benchtime $(or $(TIMES),3)x -timeout 1h ./test/chain
 
 fuzz: ## each fuzz target for FUZZTIME (30s)
 	@scripts/fuzz $(FUZZTIME)

@@ -34,7 +34,13 @@ func Frames(r *krec.Recording, o Options) [][]byte {
 	s := newShim()
 	s.hello(r, o)
 	s.Base()
+	s.play(r, o)
+	s.Bye()
+	return s.frames
+}
 
+// play sends what a recording tells, up to its last record.
+func (s *shim) play(r *krec.Recording, o Options) {
 	inside := insideLaunch(r)
 	p := plan(r, o)
 	for i, f := range r.Frames {
@@ -76,8 +82,6 @@ func Frames(r *krec.Recording, o Options) [][]byte {
 		}
 	}
 	s.deliver(p.last(s.Now))
-	s.Bye()
-	return s.frames
 }
 
 // insides is what the wire says of a capture and a recording tells only by its order.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -203,4 +204,14 @@ func (c *collector) eventually(what string, holds func() bool) {
 func tail(text string, n int) string {
 	lines := bytes.Split([]byte(text), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}
+
+// resident is what a process has in memory, in bytes; 0 if it has ended.
+func resident(pid int) uint64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	pages, _ := strconv.ParseUint(strings.Fields(string(text))[1], 10, 64)
+	return pages * uint64(os.Getpagesize())
 }

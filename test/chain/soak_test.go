@@ -179,16 +179,6 @@ func (m memory) flat(t *testing.T, of string) {
 	assert.LessOrEqual(t, second, first+first/8+16<<20, "%s: resident bytes of the second half, and of the first", of)
 }
 
-// resident is what a process has in memory, in bytes; 0 if it has ended.
-func resident(pid int) uint64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	pages, _ := strconv.ParseUint(strings.Fields(string(text))[1], 10, 64)
-	return pages * uint64(os.Getpagesize())
-}
-
 // ofChildren is resident for the processes that plays have begun, one for each file.
 func ofChildren(plays []*play) (bytes uint64) {
 	for _, p := range plays {
