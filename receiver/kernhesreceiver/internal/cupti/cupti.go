@@ -138,10 +138,29 @@ type Columns struct {
 	Called int // those that have a call
 	Comm   int // those of class comm
 
-	// Extent of what was appended since it was last cleared.
-	Extent span.Extent
+	extent span.Extent // of what is being appended
+
 	// Unordered says that the refs are not in order.
 	Unordered bool
+}
+
+// Added is what columns gained.
+type Added struct {
+	Columns  *Columns
+	From, To int // indices
+	Extent   span.Extent
+}
+
+// Spans are the spans that were added.
+func (a *Added) Spans() []span.Span { return a.Columns.Spans[a.From:a.To] }
+
+// Since is what the columns gained from an index on.
+func (c *Columns) Since(from int) Added {
+	a := Added{Columns: c, From: from, To: len(c.Spans)}
+	for _, s := range a.Spans() {
+		a.Extent.Add(s)
+	}
+	return a
 }
 
 // Add appends a span with its ref.
@@ -149,7 +168,7 @@ func (c *Columns) Add(s span.Span, ref uint64) {
 	if n := len(c.Refs); n > 0 && ref < c.Refs[n-1] {
 		c.Unordered = true
 	}
-	c.Extent.Add(s)
+	c.extent.Add(s)
 	c.Spans = append(c.Spans, s)
 	c.Refs = append(c.Refs, ref)
 	if s.Class() == span.Comm {

@@ -294,11 +294,11 @@ func TestColumnsOfCopies(t *testing.T) {
 	b.graphLaunch(1, 1000*ms)
 	var to Columns
 	c := copyOn(7, 1, exec, 1000*ms, 1000*ms+10)
-	_, bad := b.CopyTo(&to, &c, Clock{Now: epoch + 2*second})
+	_, _, bad := b.CopyTo(&to, &c, Clock{Now: epoch + 2*second})
 	require.False(t, bad)
 	require.Equal(t, []span.Span{span.Make(epoch+1000*ms, epoch+1000*ms+10, span.Copy)}, to.Spans)
 	c = copyOn(7, 1, exec, 0, 10)
-	why, bad := b.CopyTo(&to, &c, Clock{Now: epoch + 2*second})
+	_, why, bad := b.CopyTo(&to, &c, Clock{Now: epoch + 2*second})
 	require.True(t, bad)
 	require.Equal(t, BeforeLaunch, why)
 	require.Len(t, to.Spans, 1)

@@ -14,6 +14,10 @@ type Outcome struct {
 	Static    wire.Static // of the last one taken
 	Name      *Name       // of the last one taken
 	Ended     bool        // the launch has all its records now
+
+	Added      // what the columns gained; nothing where there are none
+	Called int // of those that have a call
+	Comm   int // of those of class comm
 }
 
 // Bad is how many records had invalid timestamps.
@@ -27,6 +31,10 @@ func (o *Outcome) Bad() (n int) {
 // Take joins a run and appends what is sound to columns; nil columns say that its step is over, so
 // that what still comes is late.
 func (j *Joiner) Take(r Run, c Clock, to *Columns) (o Outcome) {
+	if to != nil {
+		to.extent = span.Extent{}
+		o.Columns, o.From, o.Called, o.Comm = to, len(to.Spans), -to.Called, -to.Comm
+	}
 	w := j.window(r.Launch, r.Records[0].Correlation(), c)
 	switch l := r.Launch; {
 	case l == nil:
@@ -52,6 +60,10 @@ func (j *Joiner) Take(r Run, c Clock, to *Columns) (o Outcome) {
 	if l := r.Launch; l != nil && l.state == open && l.complete() {
 		j.end(l, done)
 		o.Ended = true
+	}
+	if to != nil {
+		o.To, o.Extent = len(to.Spans), to.extent
+		o.Called, o.Comm = o.Called+to.Called, o.Comm+to.Comm
 	}
 	return o
 }
@@ -243,14 +255,15 @@ func (j *Joiner) Sound(r *wire.Copy, c Clock) bool {
 	return j.copyWindow(r, c).holds(r.Start(), r.End())
 }
 
-// CopyTo appends the time of a copy to columns, or says why it cannot be believed.
-func (j *Joiner) CopyTo(to *Columns, r *wire.Copy, c Clock) (why Invalid, bad bool) {
+// CopyTo appends the time of a copy to columns and returns what they gained, or says why the time cannot be believed.
+func (j *Joiner) CopyTo(to *Columns, r *wire.Copy, c Clock) (added Added, why Invalid, bad bool) {
 	start, end := r.Start(), r.End()
 	if w := j.copyWindow(r, c); !w.holds(start, end) {
-		return w.fault(start, end), true
+		return Added{}, w.fault(start, end), true
 	}
+	from := len(to.Spans)
 	to.Add(span.Make(start, end, span.Copy), 0)
-	return 0, false
+	return to.Since(from), 0, false
 }
 
 // copyWindow is when a copy can have been. Nothing tells of the calls that make copies, but for launches of graphs.

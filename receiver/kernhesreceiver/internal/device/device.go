@@ -28,8 +28,6 @@ type Time struct {
 
 // An Account is the device time of one device. It is not safe for concurrent use.
 type Account struct {
-	Late uint64 // kernels that started before what was accounted when they came
-
 	union   span.Union
 	pending []*run      // not measured yet, in the order in which they came
 	rest    []span.Span // the part not measured yet of runs that were measured in part; in order
@@ -47,42 +45,41 @@ type Account struct {
 	foreign foreign
 }
 
-// Add takes the kernels that columns gained from an index on, launched in the step owner (0: none),
-// and clears the columns' extent, which is theirs.
-func (a *Account) Add(owner uint64, columns *cupti.Columns, from int) {
-	added := run{Extent: columns.Extent, owner: owner, columns: columns, from: from, to: len(columns.Spans)}
-	columns.Extent = span.Extent{}
-	if added.from == added.to {
-		return
+// Add takes the kernels that columns gained, launched in the step owner (0: none). It returns how many of them are late: they
+// started before what is accounted.
+func (a *Account) Add(owner uint64, gained cupti.Added) (late uint64) {
+	if gained.From == gained.To {
+		return 0
 	}
+	added := run{Extent: gained.Extent, owner: owner, columns: gained.Columns, from: gained.From, to: gained.To}
 	if added.First < a.watermark {
-		a.late(&added)
-		return
+		return a.late(&added)
 	}
 	if n := len(a.pending); n > 0 && a.pending[n-1].extend(&added) {
-		return
+		return 0
 	}
 	r := a.fresh()
 	*r = added
 	a.pending = append(a.pending, r)
 	a.foreign.kept = append(a.foreign.kept, r)
+	return 0
 }
 
 // late takes kernels of which some started before the watermark: those are counted and left out. Of
 // a copy that was under way at the watermark, the rest is taken.
-func (a *Account) late(r *run) {
+func (a *Account) late(r *run) (late uint64) {
 	on := &cupti.Columns{}
 	for _, s := range r.spans() {
 		switch {
 		case s.Start >= a.watermark:
 			on.Add(s, 0)
 		case s.Class() != span.Copy:
-			a.Late++
+			late++
 		case s.End() > a.watermark:
 			on.Add(span.Make(a.watermark, s.End(), span.Copy), 0)
 		}
 	}
-	a.Add(r.owner, on, 0)
+	return late + a.Add(r.owner, on.Since(0))
 }
 
 // Lost makes idle up to t, unix ns, unknown: records were lost that may have lain there.

@@ -14,10 +14,8 @@ func TestCopiesAfterTheLastKernel(t *testing.T) {
 	columns := &cupti.Columns{}
 	add := func(start, end uint64, c span.Class) {
 		from := len(columns.Spans)
-		s := span.Make(start, end, c)
-		columns.Spans = append(columns.Spans, s)
-		columns.Extent.Add(s)
-		a.Add(0, columns, from)
+		columns.Add(span.Make(start, end, c), 0)
+		a.Add(0, columns.Since(from))
 	}
 	check := func(when string, want Time) {
 		t.Helper()
@@ -69,12 +67,8 @@ func TestLateKernelsAreCountedAndLeftOut(t *testing.T) {
 	} {
 		columns.Add(s, 0)
 	}
-	a.Add(0, columns, 0)
-	if a.Late != 2 {
-		t.Errorf("%d late, want 2", a.Late)
-	}
-	if columns.Extent != (span.Extent{}) {
-		t.Errorf("the extent is still %+v", columns.Extent)
+	if late := a.Add(0, columns.Since(0)); late != 2 {
+		t.Errorf("%d late, want 2", late)
 	}
 	a.Advance(3000, 0)
 	if got, want := a.Time(), (Time{Compute: 110, Comm: 10, Copy: 40, Idle: 3000 - 100 - 120, First: 100, Watermark: 3000}); got != want {
@@ -112,7 +106,7 @@ func TestWhatWaitsAndWhatIsHeld(t *testing.T) {
 	for i := range uint64(maxRun + 10) { // one run is full, and a second has the rest
 		from := len(columns.Spans)
 		columns.Add(span.Make(100+i, 101+i, span.Compute), 0)
-		a.Add(7, columns, from)
+		a.Add(7, columns.Since(from))
 	}
 	check := func(when string, latest uint64, held, pending int) {
 		t.Helper()

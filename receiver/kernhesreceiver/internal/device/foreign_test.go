@@ -14,7 +14,7 @@ import (
 func add(a *Account, owner, start, end uint64, c span.Class) {
 	columns := &cupti.Columns{}
 	columns.Add(span.Make(start, end, c), 0)
-	a.Add(owner, columns, 0)
+	a.Add(owner, columns.Since(0))
 }
 
 // TestForeignComputeAfterAStepThatEndsBeforeAnEarlierOne: the second step lies within the first, so what counts for the third

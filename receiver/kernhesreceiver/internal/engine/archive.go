@@ -197,8 +197,7 @@ func (p *Process) packLate(d *deviceState, r cupti.Run, frame uint64, c cupti.Cl
 		one := cupti.Run{Device: r.Device, Records: r.Records[i : i+1]}
 		s := d.outsideStep(&one, frame)
 		o := p.names.Take(one, c, s.Recorded())
-		s.Took(one, s.Recorded().Extent, &o)
-		s.Recorded().Extent = span.Extent{}
+		s.Took(one, &o)
 	}
 }
 

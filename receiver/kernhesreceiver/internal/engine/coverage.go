@@ -7,9 +7,9 @@ import (
 // coverNames is how many names a report has of what is known of a device's kernels.
 const coverNames = 10
 
-// cover counts what a run appended to columns of no step, from an index on, for coverage. Kernels of steps are counted when
+// cover counts what a run appended to columns of no step, for coverage. Kernels of steps are counted when
 // their steps are final.
-func (p *Process) cover(d *deviceState, l *cupti.Launch, o *cupti.Outcome, to *cupti.Columns, from int) {
+func (p *Process) cover(d *deviceState, l *cupti.Launch, o *cupti.Outcome) {
 	var replayed *cupti.Graph
 	call, id := uint32(0), o.Static.Name()
 	if l != nil {
@@ -18,9 +18,9 @@ func (p *Process) cover(d *deviceState, l *cupti.Launch, o *cupti.Outcome, to *c
 			replayed = l.Replays()
 		}
 	}
-	for i, s := range to.Spans[from:] {
+	for i, s := range o.Spans() {
 		if replayed != nil {
-			if n := replayed.Node(uint32(to.Refs[from+i])); n != nil {
+			if n := replayed.Node(uint32(o.Columns.Refs[o.From+i])); n != nil {
 				call, id = n.Label, n.Static.Name()
 			}
 		}

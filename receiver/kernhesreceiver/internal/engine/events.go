@@ -235,10 +235,6 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	}
 	again := l == nil && p.settledBefore(r.Records[0].Correlation())
 	s, to, owner := p.place(d, &r, frame, again)
-	from, called, comm := 0, 0, 0
-	if to != nil {
-		from, called, comm = len(to.Spans), to.Called, to.Comm
-	}
 	o := p.names.Take(r, c, to)
 
 	d.kernels += uint64(len(r.Records))
@@ -249,19 +245,18 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 		}
 	}
 	if to != nil {
-		d.commKernels += uint64(to.Comm - comm)
-		d.lastKernelEnd = max(d.lastKernelEnd, to.Extent.End)
+		d.commKernels += uint64(o.Comm)
+		d.lastKernelEnd = max(d.lastKernelEnd, o.Extent.End)
 		if s != nil {
-			s.Took(r, to.Extent, &o)
+			s.Took(r, &o)
 		}
-		before := d.account.Late
-		d.account.Add(owner, to, from)
+		late := d.account.Add(owner, o.Added)
 		if owner == 0 && !again {
-			p.cover(d, l, &o, to, from)
+			p.cover(d, l, &o)
 		}
-		switch late := d.account.Late - before; {
+		switch {
 		case owner != 0:
-			d.kernelsWithCall += uint64(to.Called - called)
+			d.kernelsWithCall += uint64(o.Called)
 		case again:
 			d.unattributed.Duplicate += uint64(o.Taken)
 			d.settledBefore += uint64(o.Taken)
@@ -277,7 +272,7 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 		p.note(frame, settled)
 	}
 	if l != nil && l.Around != 0 && to != nil {
-		p.around(l.Around, to.Spans[from:])
+		p.around(l.Around, o.Spans())
 	}
 	if o.Ended {
 		p.launchEnded(l)
@@ -426,9 +421,10 @@ func (p *Process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	if len(d.copying.Spans) >= outsideRun {
 		d.copying = &cupti.Columns{}
 	}
-	from := len(d.copying.Spans)
-	if why, bad := p.names.CopyTo(d.copying, c, clock); bad {
+	added, why, bad := p.names.CopyTo(d.copying, c, clock)
+	if bad {
 		d.badCopies[InvalidReasons[why]]++
+		return
 	}
-	d.account.Add(0, d.copying, from)
+	d.account.Add(0, added) // a late copy is none of the kernels that are counted
 }

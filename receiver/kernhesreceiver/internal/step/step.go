@@ -248,15 +248,15 @@ func (is *issue) on(device uint16) *Step {
 }
 
 // Took notes what a run appended to the step's recorded columns, its extent, and whether it lacks records that came.
-func (s *Step) Took(r cupti.Run, e span.Extent, o *cupti.Outcome) {
+func (s *Step) Took(r cupti.Run, o *cupti.Outcome) {
 	s.invalid = s.invalid || o.Bad() > 0
 	if o.Taken == 0 {
 		return
 	}
-	if s.Last == 0 || e.First < s.First {
-		s.First = e.First
+	if s.Last == 0 || o.Extent.First < s.First {
+		s.First = o.Extent.First
 	}
-	s.Last = max(s.Last, e.End)
+	s.Last = max(s.Last, o.Extent.End)
 	if n := len(s.parts); n > 0 && s.parts[n-1].ordinal == r.Ordinal {
 		s.parts[n-1].n += o.Taken
 		return

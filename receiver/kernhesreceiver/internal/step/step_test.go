@@ -85,8 +85,7 @@ func (b *bench) ran(c uint32, name uint32, device uint16, node, start, end uint6
 	require.NotNil(b, s)
 	to := s.Recorded()
 	o := b.joiner.Take(r, cupti.Clock{Now: 10_000 * second}, to)
-	s.Took(r, to.Extent, &o)
-	to.Extent = span.Extent{}
+	s.Took(r, &o)
 	if o.Ended {
 		b.LaunchEnded(r.Launch)
 	}
