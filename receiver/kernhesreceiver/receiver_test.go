@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumererror"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
 )
 
@@ -46,6 +48,23 @@ func total(t *testing.T, m metricdata.Metrics) (sum int64) {
 		sum += p.Value
 	}
 	return sum
+}
+
+// TestDeclaredSignals holds the signals that metadata.yaml declares to those of the factory.
+func TestDeclaredSignals(t *testing.T) {
+	factory := NewFactory()
+	got := map[string][]string{}
+	for signal, level := range map[string]component.StabilityLevel{
+		"metrics": factory.MetricsStability(), "traces": factory.TracesStability(), "logs": factory.LogsStability(),
+	} {
+		name := strings.ToLower(level.String())
+		got[name] = append(got[name], signal)
+	}
+	want := metadatatest.Read(t, "metadata.yaml").Status.Stability
+	require.Len(t, got, len(want))
+	for level, signals := range want {
+		require.ElementsMatch(t, signals, got[level], level)
+	}
 }
 
 func TestLifecycle(t *testing.T) {

@@ -116,3 +116,35 @@ func (p *Process) releaseCopies(d *deviceState, all bool) {
 func (p *Process) unfinished(d *deviceState, id ranges.ID) bool {
 	return p.steps.IsOpen(id) || slices.ContainsFunc(d.closed, func(s *step.Step) bool { return s.ID == id })
 }
+
+// stepCopies counts the copies of a device by the step in which they were launched, until the step is final.
+type stepCopies struct {
+	undecided []uint32 // correlation ids, as they came
+	steps     map[ranges.ID]uint64
+}
+
+// came takes a copy. Of more than are held back, the oldest count for no step.
+func (c *stepCopies) came(correlation uint32) {
+	if len(c.undecided) >= maxHeldCopies {
+		c.undecided = slices.Delete(c.undecided, 0, maxHeldCopies/2)
+	}
+	c.undecided = append(c.undecided, correlation)
+}
+
+// copiesOf is how many copies of a device were launched in a step that becomes final.
+func (p *Process) copiesOf(d *deviceState, id ranges.ID) uint64 {
+	c := &d.stepCopies
+	c.undecided = slices.DeleteFunc(c.undecided, func(correlation uint32) bool {
+		owner, known := p.names.CallOwner(correlation)
+		if owner != 0 && p.unfinished(d, owner) {
+			if c.steps == nil {
+				c.steps = map[ranges.ID]uint64{}
+			}
+			c.steps[owner]++
+		}
+		return known || owner != 0
+	})
+	n := c.steps[id]
+	delete(c.steps, id)
+	return n
+}

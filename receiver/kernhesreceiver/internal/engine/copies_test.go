@@ -207,3 +207,33 @@ func TestGroupsComeFromTheTextOrTheSetting(t *testing.T) {
 	}
 	require.Equal(t, []string{"step pair1", "pair1 text", " ", "step ", "tp:1 setting", " "}, got)
 }
+
+// The line of a step counts the copies that were launched in it, by the launches around them.
+func TestStepTotalsCountCopies(t *testing.T) {
+	s, _ := limitedScript(t, false, func(set *Settings) { set.Lines = true })
+	s.Push(10, "step:decode seq=67,tokens=1")
+	s.Launch(11, 11)
+	s.copied(12, 0, 12, 13) // before the launch after it is known
+	s.copied(13, 0, 13, 14)
+	s.Launch(15, 15)
+	s.Pop(16)
+	s.Ran(11, 20, 30)
+	s.Ran(15, 30, 40)
+	s.Push(50, "step:decode seq=68,tokens=1")
+	s.Launch(51, 20)
+	s.copied(22, 0, 53, 54)
+	s.Launch(52, 25)
+	s.Pop(53)
+	s.copied(17, 0, 45, 46) // between 67 and 68
+	s.Ran(20, 60, 70)
+	s.Ran(25, 70, 80)
+	s.Flushed(200)
+	s.copied(23, 0, 81, 82) // after its step is final
+	s.bye()
+	got := map[uint64]uint64{}
+	for _, line := range s.lines {
+		got[line.Seq] = line.Copies
+	}
+	require.Equal(t, map[uint64]uint64{67: 2, 68: 1}, got)
+	require.Empty(t, s.p.devices[0].stepCopies.steps)
+}

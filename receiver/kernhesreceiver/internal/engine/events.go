@@ -416,6 +416,9 @@ func (p *Process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Cloc
 func (p *Process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
 	d := p.device(c.Device())
 	p.recorded()
+	if p.set.totals {
+		d.stepCopies.came(c.Correlation())
+	}
 	d.copies[chunk.CopyName(c.Kind() == wire.CopyMemset, c.CopyKind())]++
 	p.note(frame, Unattributed{Copies: 1})
 	if len(d.copying.Spans) >= outsideRun {

@@ -21,7 +21,7 @@ type StepTotals struct {
 	Vars             string `json:"vars"`
 	Kernels          uint64 `json:"kernels"`
 	Called           uint64 `json:"called"`
-	Copies           uint64 `json:"copies"`
+	Copies           uint64 `json:"copies"` // launched in it; those whose records came after it was final do not count
 	ComputeNS        uint64 `json:"compute_ns"`
 	CommNS           uint64 `json:"comm_ns"`
 	OverlapNS        uint64 `json:"overlap_ns"`

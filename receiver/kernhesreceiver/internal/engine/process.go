@@ -189,6 +189,7 @@ type deviceState struct {
 	closed  []*step.Step // not final yet, in order of their first start
 	packed  packed
 
+	stepCopies      stepCopies // only where final steps are kept for TakeSteps
 	kernels         uint64
 	taken           taken
 	inSteps         uint64

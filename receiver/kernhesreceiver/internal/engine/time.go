@@ -177,7 +177,7 @@ func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
 		Kind: "step", Run: p.info["run"], Session: SessionName(p.session),
 		ID: fmt.Sprintf("%d/%d/%d", s.Begun, s.Thread, s.Device), Rank: rank, Device: int(s.Device),
 		Seq: n.seq, Pairs: n.pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
-		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called),
+		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called), Copies: p.copiesOf(d, s.ID),
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
 		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
 		StartNS: s.First, EndNS: s.Last, Frame: p.lastFrame, Messages: s.Shape.Messages,

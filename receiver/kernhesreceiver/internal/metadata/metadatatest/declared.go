@@ -11,6 +11,9 @@ import (
 
 // Declared is metadata.yaml.
 type Declared struct {
+	Status struct {
+		Stability map[string][]string // signals by level
+	}
 	Metrics map[string]struct {
 		Description, Unit     string
 		Sum, Gauge, Histogram *struct {
@@ -34,6 +37,7 @@ type Declared struct {
 	}
 }
 
+// Read reads metadata.yaml.
 func Read(t *testing.T, path string) (d Declared) {
 	t.Helper()
 	text, err := os.ReadFile(path)
