@@ -38,7 +38,8 @@
 //	internal/traces    offers each final step to sampling (internal/sample). A step that is picked becomes
 //	                   spans (internal/trace): a root a rank, levels of its call labels, a leaf a kernel
 //	internal/logs      gives chunks to the logs pipeline (internal/chunklog: chunk to log record)
-//	internal/jsonl     writes a line a step and a session, if the setting dump names a file
+//	internal/jsonl     writes a line a step and a session, if the setting dump names a file. The journal on
+//	                   which acknowledgement rests is internal/session's own (journal.go)
 //	internal/resource  makes the resource of metrics, traces and logs
 //
 // When the logs pipeline and the dump have taken a step, internal/session acknowledges the frames on which it

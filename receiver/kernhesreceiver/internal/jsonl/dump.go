@@ -12,195 +12,179 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"time"
 )
 
-// A File is a file of JSON lines: what became of every record, and a journal of what was acknowledged.
-//
-// A step's line is written when it closes, an ack line before the acknowledgement that it stands for is sent. So after a
-// kill -9 a collector with the same dump knows which frames the engine may have freed, and which of the steps that it will
-// be sent again are written already. A crash of the machine may lose the last lines: nothing here waits for the disk.
+// A File is a file of JSON lines that tells what became of every record: lines of steps, acknowledgements and sessions. It may
+// be rotated: when its path names another file, or none, lines go on in a new one. A crash of the machine may lose the last
+// lines: nothing here waits for the disk.
 type File struct {
-	mu   sync.Mutex
-	File dumpFile
-	size int64 // of whole lines
+	path string
+
+	mu      sync.Mutex
+	Out     output // tests replace it
+	file    *os.File
+	size    int64 // of whole lines
+	checked time.Time
 }
 
-// A dumpFile is the file of a dump: *os.File, opened for appending.
-type dumpFile interface {
+// An output is where lines go: *os.File, opened for appending.
+type output interface {
 	io.WriteCloser
 	Truncate(size int64) error
 }
 
-// A SessionLine is the totals of one rank of a session that has ended.
-type SessionLine struct {
-	Kind                string             `json:"kind"`
-	Run                 string             `json:"run"`
-	Session             string             `json:"session"`
-	Rank                int64              `json:"rank"`
-	Device              int                `json:"device"`
-	PID                 string             `json:"pid"`
-	Host                string             `json:"host"`
-	Mode                string             `json:"mode"`
-	Ended               string             `json:"ended"` // bye or gone
-	Kernels             uint64             `json:"kernels"`
-	Copies              map[string]uint64  `json:"copies"`
-	engine.LaunchCounts                    // launches, captured_launches, unfulfilled_launches
-	FirstNS             uint64             `json:"first_ns"`
-	LastNS              uint64             `json:"last_ns"`
-	WatermarkNS         uint64             `json:"watermark_ns"`
-	ComputeNS           uint64             `json:"compute_ns"`
-	CommNS              uint64             `json:"comm_ns"`
-	OverlapNS           uint64             `json:"overlap_ns"`
-	CopyNS              uint64             `json:"copy_ns"`
-	IdleNS              uint64             `json:"idle_ns"`
-	UnknownNS           uint64             `json:"unknown_ns"`
-	CommKernels         uint64             `json:"comm_kernels"`
-	StepRanges          uint64             `json:"step_ranges"`
-	StepsComplete       uint64             `json:"steps_complete"`
-	StepsIncomplete     map[string]uint64  `json:"steps_incomplete"` // by reason
-	Called              uint64             `json:"called"`
-	engine.KernelStates                    // in_steps, outside, late, invalid, duplicate
-	InvalidBy           map[string]uint64  `json:"invalid_by"` // by reason
-	Pending             uint64             `json:"pending"`
-	Missing             uint64             `json:"missing"` // records that launches lacked when they were given up
-	Dropped             map[string]uint64  `json:"dropped"` // by reason
-	NCCL                *engine.NCCLReport `json:"nccl,omitempty"`
+// An Entry is what a line says of its session.
+type Entry struct {
+	Kind    string // step, ack or session
+	Session uint64
+	ID      string // of a step
+	Frame   uint64 // on which a step rests, or that is acknowledged
+	Ended   string // of a session: bye or gone
+	At      int64  // size of the dump when it was noted; only in a journal
 }
 
-// An AckLine is a journal entry: every record up to Frame is in a step line above, or in one of these counts. They count
-// since the session's last such line.
-type AckLine struct {
-	Kind    string `json:"kind"`
-	Session string `json:"session"`
-	Frame   uint64 `json:"frame"`
-	engine.Unattributed
-}
-
-// A Remembered session is what a dump, or the past of this process, knows of one.
-type Remembered struct {
-	Frame uint64            // highest that was acknowledged
-	Bye   bool              // it ended by itself
-	Steps map[string]uint64 // id to last frame of the steps beyond that are in the dump
-	Last  int64             // byte at which its last line in the dump ends
-}
-
-// Open opens or makes the file, cuts off a torn last line, and returns the sessions that it tells of.
-// It reads the whole file: about 2 s a GB.
-func Open(path string) (*File, map[uint64]Remembered, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, nil, fmt.Errorf("dump: %w", err)
+// Open opens or makes a file, gives the lines from an offset on to each, and cuts off a torn last line. Where the file is
+// shorter than the offset, it was rotated: each then gets all lines. Nothing is changed where a line cannot be read.
+func Open(path string, from int64, each func(Entry)) (*File, error) {
+	f := &File{path: path}
+	if err := f.open(); err != nil {
+		return nil, err
 	}
-	d := &File{File: file}
-	// Two writers would not know of each other's steps.
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err != nil {
-		err = fmt.Errorf("dump: %s is in use by another collector: %w", path, err)
-	}
-	var past map[uint64]Remembered
+	err := f.read(from, each)
 	if err == nil {
-		past, d.size, err = readDump(file)
-	}
-	if err == nil {
-		err = file.Truncate(d.size)
+		err = f.file.Truncate(f.size)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, f.file.Close())
 	}
-	return d, past, nil
+	return f, nil
 }
 
-// readDump reads what a new collector must know, and how many bytes are whole lines.
-func readDump(r io.Reader) (map[uint64]Remembered, int64, error) {
-	past := map[uint64]Remembered{}
+// open opens the path. Two writers would not know of each other's steps, so that it is locked.
+func (f *File) open() error {
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return errors.Join(fmt.Errorf("dump: %s is in use by another collector: %w", f.path, err), file.Close())
+	}
+	f.file, f.Out, f.checked = file, file, time.Now()
+	return nil
+}
+
+// read reads lines from an offset on, and finds how many bytes are whole lines. It reads about 2 s a GB.
+func (f *File) read(from int64, each func(Entry)) error {
+	info, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	if from > info.Size() {
+		from = 0
+	}
+	if _, err := f.file.Seek(from, io.SeekStart); err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	n, err := ReadEntries(f.file, from, each)
+	f.size = from + n
+	return err
+}
+
+// ReadEntries gives each line to each, and returns how many bytes are whole lines. The first line lies at an offset, which
+// errors name.
+func ReadEntries(r io.Reader, at int64, each func(Entry)) (size int64, err error) {
 	lines := bufio.NewReaderSize(r, 1<<20)
-	var size int64
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err == io.EOF {
-			return past, size, nil // what is left is torn
+			return size, nil // what is left is torn
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("dump: at byte %d: %w", size, err)
+			return size, fmt.Errorf("dump: at byte %d: %w", at+size, err)
 		}
 		var line struct {
 			Kind, Session, ID, Ended string
 			Frame                    uint64
+			At                       int64
 		}
 		if err := json.Unmarshal(text, &line); err != nil {
-			return nil, 0, fmt.Errorf("dump: line at byte %d: %w", size, err)
+			return size, fmt.Errorf("dump: line at byte %d: %w", at+size, err)
 		}
-		size += int64(len(text))
 		id, err := strconv.ParseUint(line.Session, 16, 64)
 		if err != nil {
-			return nil, 0, fmt.Errorf("dump: line that ends at byte %d: session %q: %w", size, line.Session, err)
+			return size, fmt.Errorf("dump: line at byte %d: session %q: %w", at+size, line.Session, err)
 		}
-		s := past[id]
-		switch line.Kind {
-		case "step":
-			if s.Steps == nil {
-				s.Steps = map[string]uint64{}
-			}
-			s.Steps[line.ID] = line.Frame
-		case "ack":
-			s.Frame = line.Frame
-			for step, frame := range s.Steps {
-				if frame <= line.Frame {
-					delete(s.Steps, step) // freed by the engine: it cannot come again
-				}
-			}
-		case "session":
-			s.Bye = line.Ended == "bye"
-		}
-		s.Last = size
-		past[id] = s
+		size += int64(len(text))
+		each(Entry{line.Kind, id, line.ID, line.Frame, line.Ended, line.At})
 	}
 }
 
-// Write appends lines, all in one write. After an error nothing of them is in the file.
-func (d *File) Write(lines ...any) error {
+// rotateInterval is how often it is looked whether the path still names the file.
+const rotateInterval = time.Second
+
+// rotate goes on in a new file if the path does not name this one any more.
+func (f *File) rotate(now time.Time) error {
+	if now.Sub(f.checked) < rotateInterval {
+		return nil
+	}
+	f.checked = now
+	mine, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	if there, err := os.Stat(f.path); err == nil && os.SameFile(mine, there) {
+		return nil
+	}
+	old := f.file
+	if err := f.open(); err != nil {
+		return err
+	}
+	err = f.read(0, func(Entry) {}) // mostly it is empty
+	return errors.Join(err, old.Close())
+}
+
+// Write appends lines, all in one write, and returns the size of the file then. After an error nothing of them is in the file.
+func (f *File) Write(lines ...any) (size int64, err error) {
+	b, err := Encode(lines...)
+	if err != nil {
+		return 0, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.rotate(time.Now()); err != nil {
+		return 0, err
+	}
+	n, err := f.Out.Write(b)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, f.Out.Truncate(f.size))
+		}
+		return 0, fmt.Errorf("dump: %w", err)
+	}
+	f.size += int64(n)
+	return f.size, nil
+}
+
+// Encode is lines as they are written.
+func Encode(lines ...any) ([]byte, error) {
 	var b bytes.Buffer
 	encode := json.NewEncoder(&b)
 	encode.SetEscapeHTML(false)
 	for _, line := range lines {
 		if err := encode.Encode(line); err != nil {
-			return fmt.Errorf("dump: %w", err)
+			return nil, fmt.Errorf("dump: %w", err)
 		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n, err := d.File.Write(b.Bytes())
-	if err != nil {
-		if n > 0 {
-			err = errors.Join(err, d.File.Truncate(d.size))
-		}
-		return fmt.Errorf("dump: %w", err)
-	}
-	d.size += int64(n)
-	return nil
+	return b.Bytes(), nil
+}
+
+// Size is how many bytes are whole lines.
+func (f *File) Size() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.size
 }
 
 // Close releases the file.
-func (d *File) Close() error { return d.File.Close() }
-
-// SessionLines are the lines of a session that has ended.
-func SessionLines(id uint64, reports []engine.Report, ended string) []any {
-	lines := make([]any, 0, len(reports)+1)
-	for i := range reports {
-		r := &reports[i]
-		lines = append(lines, SessionLine{
-			Kind: "session", Run: r.Info["run"], Session: engine.SessionName(id), Rank: r.Rank, Device: r.Device,
-			PID: r.Info["pid"], Host: r.Info["host"], Mode: r.Info["mode"], Ended: ended,
-			Kernels: r.Kernels, Copies: r.Copies, LaunchCounts: r.Launches,
-			FirstNS: r.FirstNS, LastNS: r.LastNS, WatermarkNS: r.WatermarkNS,
-			ComputeNS: r.ComputeNS, CommNS: r.CommNS, OverlapNS: r.OverlapNS, CopyNS: r.CopyNS,
-			IdleNS: r.IdleNS, UnknownNS: r.UnknownNS,
-			CommKernels: r.Comm, StepRanges: r.StepRanges, StepsComplete: r.Complete, StepsIncomplete: r.Incomplete,
-			Called: r.Called, KernelStates: r.Became, InvalidBy: r.Invalid, Pending: r.Pending, Missing: r.Missing, Dropped: r.Dropped,
-			NCCL: r.NCCL,
-		})
-	}
-	return lines
-}
+func (f *File) Close() error { return f.Out.Close() }

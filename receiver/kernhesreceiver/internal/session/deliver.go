@@ -21,7 +21,7 @@ const lastTries = 50
 // bound. The caller has the session's ingest lock.
 func (t *Sessions) deliver(ctx context.Context, s *session) (pending bool) {
 	for {
-		lost, err := s.deliver(t.dump, func(c *engine.OutboundChunk) (bool, error) { return t.send(ctx, c) })
+		lost, err := s.deliver(t.journal, func(c *engine.OutboundChunk) (bool, error) { return t.send(ctx, c) })
 		t.delivered(ctx, lost, err)
 		if err == nil {
 			s.mu.Lock()
@@ -72,7 +72,7 @@ func (t *Sessions) delivered(ctx context.Context, lost int, err error) {
 // deliverLast delivers what an ended session has; chunks that the pipeline does not take are given up.
 func (t *Sessions) deliverLast(ctx context.Context, s *session) error {
 	for try := 1; ; try++ {
-		lost, err := s.deliver(t.dump, func(c *engine.OutboundChunk) (bool, error) { return t.send(ctx, c) })
+		lost, err := s.deliver(t.journal, func(c *engine.OutboundChunk) (bool, error) { return t.send(ctx, c) })
 		t.delivered(ctx, lost, err)
 		if err == nil || len(s.chunks) == 0 {
 			return err

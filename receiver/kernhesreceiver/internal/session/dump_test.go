@@ -22,7 +22,6 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl/jsonltest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
@@ -34,14 +33,14 @@ func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, b.word(f, 1, "outside"))
 	require.Equal(t, Ack{Frame: 1, Due: true}, f.Passed(t.Context()))
 
-	good := b.sessions.dump.File
+	good := b.sessions.journal.dump.Out
 	broken, err := os.Open(path) // for reading only
 	require.NoError(t, err)
-	b.sessions.dump.File = broken
+	b.sessions.journal.dump.Out = broken
 	require.NoError(t, b.word(f, 2, "step a"))
 	require.Equal(t, Ack{}, f.Passed(t.Context()))
 	require.Equal(t, 1, b.logs.FilterMessage("nothing is acknowledged until this works again").Len())
-	b.sessions.dump.File = good
+	b.sessions.journal.dump.Out = good
 	require.NoError(t, broken.Close())
 
 	require.NoError(t, b.word(f, 3, "outside"))
@@ -55,11 +54,11 @@ func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
 // TestLinesThatAreGivenUpAreCounted: 65,536 lines wait for a dump that cannot be written; of more, the oldest go.
 func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "steps.jsonl")
-	d, _, err := jsonl.Open(path)
+	d, err := openJournal(path)
 	require.NoError(t, err)
-	disk := &jsonltest.FullDisk{File: d.File.(*os.File), Full: true}
-	d.File = disk
-	s := newSession(1, enginetest.New(wire.Hello{}), jsonl.Remembered{})
+	disk := &jsonltest.FullDisk{File: d.dump.Out.(*os.File), Full: true}
+	d.dump.Out = disk
+	s := newSession(1, enginetest.New(wire.Hello{}), remembered{})
 	const waiting, over = 65_536, 3
 	for id := range waiting + over {
 		s.lines = append(s.lines, engine.StepTotals{Kind: "step", Session: "01", ID: strconv.Itoa(id)})
@@ -77,7 +76,7 @@ func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
 	lost, err = s.deliver(d, nil)
 	require.NoError(t, err)
 	require.Zero(t, lost)
-	require.NoError(t, d.Close())
+	require.NoError(t, d.close())
 	steps, _ := jsonltest.Tally(jsonltest.Read(t, path))
 	require.Equal(t, []string{"3", "4"}, steps, "the oldest were given up")
 }
@@ -86,7 +85,7 @@ func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
 func TestLinesOfAnEndedSessionThatAreGivenUpAreCounted(t *testing.T) {
 	b := newSessionBench(t, filepath.Join(t.TempDir(), "steps.jsonl"))
 	f := b.attach(1)
-	b.sessions.dump.File = &jsonltest.FullDisk{File: b.sessions.dump.File.(*os.File), Full: true}
+	b.sessions.journal.dump.Out = &jsonltest.FullDisk{File: b.sessions.journal.dump.Out.(*os.File), Full: true}
 	require.NoError(t, b.word(f, 1, "step a"))
 	require.NoError(t, b.word(f, 2, "step b"))
 	_, err := f.Take(t.Context(), wire.Frame{Kind: wire.KindBye, Number: 3})
@@ -109,7 +108,7 @@ func TestDumpRemembersItsLastSessions(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
 	past := newSessionBench(t, path).sessions.past
 	require.Len(t, past, maxPast)
-	require.Equal(t, uint64(7), past[1].Frame)
+	require.Equal(t, uint64(7), past[1].frame)
 	for i := 2; i <= 11; i++ {
 		require.NotContains(t, past, uint64(i))
 	}

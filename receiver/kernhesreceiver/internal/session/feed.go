@@ -89,7 +89,7 @@ func (f *Feed) collect() {
 func (f *Feed) acknowledge(ctx context.Context) Ack {
 	f.frames = 0
 	f.s.mu.Lock()
-	frame, ok, err := f.s.acknowledge(f.t.dump)
+	frame, ok, err := f.s.acknowledge(f.t.journal)
 	f.s.mu.Unlock()
 	if ok || err != nil { // else nothing was tried: chunks may wait
 		f.t.delivered(ctx, 0, err)

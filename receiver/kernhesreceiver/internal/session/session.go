@@ -39,9 +39,8 @@ type Account interface {
 //	                  └─────────────────────────────────────┘ reconnect
 type session struct {
 	id     uint64
-	place  uint64           // among the sessions of the table, in the order in which they began
-	ingest chan struct{}    // the ingest lock: holds one token, and whoever has it feeds the engine
-	past   jsonl.Remembered // what the dump, or an earlier life of the session, knows
+	place  uint64        // among the sessions of the table, in the order in which they began
+	ingest chan struct{} // the ingest lock: holds one token, and whoever has it feeds the engine
 
 	mu      sync.Mutex
 	engine  Account
@@ -58,8 +57,8 @@ type session struct {
 	chunks []engine.OutboundChunk
 }
 
-func newSession(id uint64, e Account, past jsonl.Remembered) *session {
-	s := &session{id: id, ingest: make(chan struct{}, 1), engine: e, past: past, acked: past.Frame, heard: time.Now()}
+func newSession(id uint64, e Account, past remembered) *session {
+	s := &session{id: id, ingest: make(chan struct{}, 1), engine: e, acked: past.frame, heard: time.Now()}
 	s.ingest <- struct{}{}
 	return s
 }
@@ -102,7 +101,7 @@ func (s *session) unsent() (n int) {
 
 // deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
 // something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
-func (s *session) deliver(d *jsonl.File, send func(*engine.OutboundChunk) (taken bool, err error)) (lost int, err error) {
+func (s *session) deliver(j *journal, send func(*engine.OutboundChunk) (taken bool, err error)) (lost int, err error) {
 	for len(s.chunks) > 0 {
 		taken, err := send(&s.chunks[0])
 		if err != nil {
@@ -110,20 +109,17 @@ func (s *session) deliver(d *jsonl.File, send func(*engine.OutboundChunk) (taken
 		}
 		s.parted(taken)
 	}
-	if d == nil {
+	if j == nil {
 		s.lines = s.lines[:0]
 		return 0, nil
 	}
 	for len(s.lines) > 0 {
-		line := &s.lines[0]
-		if _, written := s.past.Steps[line.ID]; !written {
-			if err := d.Write(line); err != nil {
-				if over := len(s.lines) - maxUnwritten; over > 0 {
-					lost = over
-					s.lines = append(s.lines[:0], s.lines[over:]...)
-				}
-				return lost, err
+		if err := j.step(s.id, &s.lines[0]); err != nil {
+			if over := len(s.lines) - maxUnwritten; over > 0 {
+				lost = over
+				s.lines = append(s.lines[:0], s.lines[over:]...)
 			}
+			return lost, err
 		}
 		s.lines = s.lines[1:]
 	}
@@ -140,13 +136,13 @@ func (s *session) parted(taken bool) {
 
 // acknowledge returns the frame to acknowledge now, after it was journaled; ok is false if there is nothing new.
 // The caller holds mu.
-func (s *session) acknowledge(d *jsonl.File) (frame uint64, ok bool, err error) {
+func (s *session) acknowledge(j *journal) (frame uint64, ok bool, err error) {
 	frame = s.engine.Acknowledgeable()
 	if frame <= s.acked || len(s.lines)+len(s.chunks) > 0 {
 		return 0, false, nil
 	}
-	if d != nil {
-		if err := d.Write(s.ackLine(frame)); err != nil {
+	if j != nil {
+		if err := j.ack(s.id, s.ackLine(frame)); err != nil {
 			return 0, false, err
 		}
 	}
@@ -163,16 +159,16 @@ func (s *session) ackLine(frame uint64) jsonl.AckLine {
 // finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
 // line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
 // says why it could not be. The caller holds mu.
-func (s *session) finish(d *jsonl.File, gone bool, failed error) (reports []engine.Report, err error) {
+func (s *session) finish(j *journal, gone bool, failed error) (reports []engine.Report, err error) {
 	s.engine.Settled()
 	s.ended = true
 	reports = s.reports()
 	frame := max(s.acked, s.engine.Acknowledgeable())
-	if failed != nil || d == nil {
+	if failed != nil || j == nil {
 		s.acked = frame
 		return reports, failed
 	}
-	if err := d.Write(append(jsonl.SessionLines(s.id, reports, how(gone)), s.ackLine(frame))...); err != nil {
+	if err := j.end(s.id, jsonl.SessionLines(s.id, reports, how(gone)), how(gone), s.ackLine(frame)); err != nil {
 		return reports, err
 	}
 	s.acked, s.counted = frame, s.engine.Unattributed()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 )
 
 func TestSessionsAreInTheOrderInWhichTheyBegan(t *testing.T) {
@@ -16,7 +15,7 @@ func TestSessionsAreInTheOrderInWhichTheyBegan(t *testing.T) {
 	var want []uint64
 	for i := range uint64(20) {
 		id := (i * 7) % 20
-		table.find(id, func(past jsonl.Remembered) *session { return newSession(id, enginetest.New(wire.Hello{}), past) })
+		table.find(id, func(past remembered) *session { return newSession(id, enginetest.New(wire.Hello{}), past) })
 		want = append(want, id)
 	}
 	var got []uint64
@@ -31,7 +30,7 @@ func TestEndedSessionsAreBounded(t *testing.T) {
 	const kept = 4096
 	table := newTable(1)
 	end := func(id uint64) {
-		s, _ := table.find(id, func(past jsonl.Remembered) *session { return newSession(id, enginetest.New(wire.Hello{}), past) })
+		s, _ := table.find(id, func(past remembered) *session { return newSession(id, enginetest.New(wire.Hello{}), past) })
 		s.acked = 10 * id
 		table.end(s, false)
 	}
@@ -56,7 +55,7 @@ func TestEndedSessionsAreBounded(t *testing.T) {
 func TestSettledRecordsAreCountedWithoutADump(t *testing.T) {
 	e := enginetest.New(wire.Hello{})
 	require.NoError(t, e.Frame(wire.Frame{Kind: wire.KindInfo, Number: 1}))
-	s := newSession(1, e, jsonl.Remembered{})
+	s := newSession(1, e, remembered{})
 	_, ok, err := s.acknowledge(nil)
 	require.NoError(t, err)
 	require.True(t, ok)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,7 +13,6 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 )
@@ -40,7 +37,7 @@ type Settings struct {
 type Sessions struct {
 	set Settings
 	*table
-	dump    *jsonl.File        // nil: none
+	journal *journal           // nil: there is no dump
 	trouble trouble            // what could not be delivered
 	left    map[uint64]*losses // of sessions that the receiver before had, and that have not come back; the table's lock guards it
 }
@@ -52,25 +49,24 @@ func Open(set Settings) (*Sessions, error) {
 	if set.Dump == "" {
 		return t, nil
 	}
-	d, past, err := jsonl.Open(set.Dump)
+	j, err := openJournal(set.Dump)
 	if err != nil {
 		return nil, err
 	}
-	t.dump = d
-	// The table forgets those that it was told of first.
-	for _, id := range slices.SortedFunc(maps.Keys(past), func(a, b uint64) int { return cmp.Compare(past[a].Last, past[b].Last) }) {
-		t.table.remember(id, past[id])
+	t.journal = j
+	for _, id := range j.remembered() { // the table forgets those that it was told of first
+		t.table.remember(id, *j.past[id])
 	}
 	return t, nil
 }
 
-// Close closes the dump. Sessions are not ended: their engines keep what was not acknowledged.
+// Close closes the dump and its journal. Sessions are not ended: their engines keep what was not acknowledged.
 func (t *Sessions) Close() error {
-	if t.dump == nil {
+	if t.journal == nil {
 		return nil
 	}
-	err := t.dump.Close()
-	t.dump = nil
+	err := t.journal.close()
+	t.journal = nil
 	return err
 }
 
@@ -102,7 +98,7 @@ func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello) 
 		t.set.BeforeEngine() // not under the lock of the session table
 	}
 	for {
-		s, known := t.find(hello.Session, func(past jsonl.Remembered) *session {
+		s, known := t.find(hello.Session, func(past remembered) *session {
 			t.set.Telemetry.Sessions.Add(ctx, 1)
 			s := newSession(hello.Session, t.set.NewEngine(hello), past)
 			s.lost = t.claim(hello.Session)
@@ -162,7 +158,7 @@ func (t *Sessions) finish(ctx context.Context, s *session, gone bool) (uint64, e
 	s.mu.Unlock()
 	failed := t.deliverLast(ctx, s)
 	s.mu.Lock()
-	reports, err := s.finish(t.dump, gone, failed)
+	reports, err := s.finish(t.journal, gone, failed)
 	unwritten, frame := len(s.lines), s.acked
 	s.mu.Unlock()
 	t.delivered(ctx, unwritten, err)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
 )
 
 // A table holds the sessions by id.
@@ -13,8 +11,8 @@ type table struct {
 	mu       sync.Mutex
 	limit    int
 	sessions map[uint64]*session
-	past     map[uint64]jsonl.Remembered // of sessions that have ended
-	order    []uint64                    // of past, oldest first
+	past     map[uint64]remembered // of sessions that have ended
+	order    []uint64              // of past, oldest first
 	bye      uint64
 	gone     uint64
 	begun    uint64 // sessions, until now
@@ -24,11 +22,11 @@ type table struct {
 const maxPast = 4096
 
 func newTable(limit int) *table {
-	return &table{limit: limit, sessions: map[uint64]*session{}, past: map[uint64]jsonl.Remembered{}}
+	return &table{limit: limit, sessions: map[uint64]*session{}, past: map[uint64]remembered{}}
 }
 
 // remember keeps what is known of an ended session.
-func (t *table) remember(id uint64, r jsonl.Remembered) {
+func (t *table) remember(id uint64, r remembered) {
 	if _, ok := t.past[id]; !ok {
 		t.order = append(t.order, id)
 	}
@@ -40,7 +38,7 @@ func (t *table) remember(id uint64, r jsonl.Remembered) {
 }
 
 // find returns the live session of an id, or makes it by begin. It returns nil if the table is full.
-func (t *table) find(id uint64, begin func(past jsonl.Remembered) *session) (s *session, known bool) {
+func (t *table) find(id uint64, begin func(past remembered) *session) (s *session, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s := t.sessions[id]; s != nil {
@@ -61,7 +59,7 @@ func (t *table) SaidBye(id uint64) (frame uint64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.past[id]
-	return r.Frame, r.Bye && t.sessions[id] == nil
+	return r.frame, r.bye && t.sessions[id] == nil
 }
 
 // end takes a session that is over out of the table.
@@ -69,7 +67,7 @@ func (t *table) end(s *session, gone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.sessions, s.id)
-	t.remember(s.id, jsonl.Remembered{Frame: s.acked, Bye: !gone})
+	t.remember(s.id, remembered{frame: s.acked, bye: !gone})
 	if gone {
 		t.gone++
 	} else {
