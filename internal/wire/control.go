@@ -237,6 +237,8 @@ const (
 	CommandWindow = 1 // reserved
 	CommandYield  = 2 // let go of CUPTI; the argument is the ns after which the shim takes it back by itself
 	CommandResume = 3 // take it back now
+	CommandPlace  = 4 // where steps are pushed: domain, thread (0: any), depth after the push (0: forget)
+	CommandRanges = 5 // which ranges are sent while nothing is traced: greatest depth (0: all), domains as bits
 )
 
 // AppendControl appends a CONTROL frame.

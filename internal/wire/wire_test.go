@@ -231,6 +231,7 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_STAT_BUFFER_REQUESTS": StatBufferRequests, "KW_STAT_CALLBACK_NS": StatCallbackTime, "KW_STAT_RANGE_NS": StatRangeTime,
 		"KW_STAT_BUFFER_NS": StatBufferTime, "KW_STAT_RANGES": StatRanges,
 		"KW_COMMAND_WINDOW": CommandWindow, "KW_COMMAND_YIELD": CommandYield, "KW_COMMAND_RESUME": CommandResume,
+		"KW_COMMAND_PLACE": CommandPlace, "KW_COMMAND_RANGES": CommandRanges,
 		"KW_REFUSED_VERSION": RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol, "KW_REFUSED_AUTH": RefusedAuth,
 	} {
 		if k, ok := v.(Kind); ok {

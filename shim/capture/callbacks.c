@@ -116,7 +116,7 @@ static void resource(const struct callbacks_told *told, uint32_t id, const cupti
     records_unloading();
     return;
   default:
-    if (events_on() && data != NULL && data->descriptor != NULL) graph(id, data->descriptor);
+    if (events_on() && events_traced() && data != NULL && data->descriptor != NULL) graph(id, data->descriptor);
   }
 }
 
@@ -129,7 +129,7 @@ void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
   const struct callbacks_told *told = user;
   uint64_t began = is_frequent(domain, id) ? meter_begin() : 0;
   if (domain == CUPTI_DRIVER_API) {
-    if (events_on() && data != NULL) launch(id, data);
+    if (events_on() && events_traced() && data != NULL) launch(id, data);
   } else if (domain == CUPTI_RESOURCE) {
     resource(told, id, data);
   } else if (domain == CUPTI_STATE && data != NULL) {

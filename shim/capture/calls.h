@@ -23,6 +23,10 @@ void calls_watch(void (*range)(void));
 // calls_forked: the calling thread is a child's only one.
 void calls_forked(void);
 
+// calls_hears tells whether the next push of this thread in a domain (else start) is posted. If not, its text need not be
+// known, and has no bytes (NULL): while nothing is traced, the collector may want few ranges.
+bool calls_hears(uint32_t domain, bool push);
+
 // calls_push notes a range and returns its level, from 0, or NVTX_NO_TRACKING; calls_pop its end.
 int calls_push(uint32_t domain, struct text text, struct payloads with);
 int calls_pop(uint32_t domain, struct payloads with);

@@ -11,6 +11,7 @@ _Thread_local struct self self __attribute__((tls_model("initial-exec")));
 
 static struct ring ring;
 static atomic_bool on;
+static atomic_bool traced = true;
 static _Atomic uint64_t cut;
 
 uint32_t events_thread(void) {
@@ -110,6 +111,9 @@ void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags) {
   e->flags = flags;
   ring_commit(&e->head, kind, sizeof *e, events_thread());
 }
+
+void events_trace(bool trace) { atomic_store(&traced, trace); }
+bool events_traced(void) { return atomic_load_explicit(&traced, memory_order_acquire); }
 
 void events_node_created(uint64_t node, uint32_t flags, uint32_t type) {
   kw_node_created *e = begin(sizeof *e, 0);

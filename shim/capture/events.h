@@ -21,6 +21,7 @@ struct self {
   bool captured;   // a graph node was made since that entry
   uint16_t due;    // calls until one is timed; 0: none was made yet
   uint32_t depth[EVENTS_DEPTHS];
+  uint32_t heard[EVENTS_DEPTHS]; // depth of the innermost open range that was posted
 };
 
 extern _Thread_local struct self self __attribute__((tls_model("initial-exec")));
@@ -57,6 +58,10 @@ void events_end(uint64_t range);
 // events_payload posts a payload; in the ring kw_payload.zero is the index of its schema, which schemas_find gave.
 void events_payload(struct bringing to, uint64_t schema, uint32_t index, const void *bytes, uint32_t length, uint32_t size);
 void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags); // KW_LAUNCH, KW_CAPTURED
+// events_trace: from here on launches are posted, or not. events_traced tells which.
+void events_trace(bool on);
+bool events_traced(void);
+
 void events_node_created(uint64_t node, uint32_t flags, uint32_t type);
 void events_node_cloned(uint64_t original, uint64_t clone);
 void events_graph_forgotten(uint32_t graph);

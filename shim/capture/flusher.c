@@ -168,7 +168,7 @@ static void *run(void *unused) {
   while (!atomic_load(&finishing)) {
     obey();
     tick = clock_tick();
-    if (yielded) rest();
+    if (!attached) rest();
     if (attached && tick >= next_clock) {
       bracket();
       next_clock = tick + CLOCKS;
@@ -190,9 +190,9 @@ static void *run(void *unused) {
   return NULL;
 }
 
-bool flusher_start(bool is_busy) {
+bool flusher_start(bool is_attached, bool is_busy) {
   busy = is_busy;
-  attached = !is_busy;
+  attached = is_attached;
   before = clock_now();
   return threads_start(&thread, "kernhes-flush", run);
 }

@@ -19,8 +19,9 @@ struct flusher_report {
   uint64_t flushes, flush_ns, slow, cpu_ns; // ever
 };
 
-// flusher_start begins; busy: another subscriber was there, to be tried again every 30 s.
-bool flusher_start(bool busy);
+// flusher_start begins. attached: CUPTI traces. busy: another subscriber was there, to be tried again every 30 s. Neither:
+// nothing is ever traced here, and time only goes on.
+bool flusher_start(bool attached, bool busy);
 
 void flusher_take(struct flusher_report *r);
 

@@ -12,6 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mode_state now;
+static atomic_bool off;
 
 void mode_set(enum mode mode, const char *format, ...) {
   char reason[MODE_REASON];
@@ -30,6 +31,7 @@ void mode_set(enum mode mode, const char *format, ...) {
     return;
   }
   now.mode = mode;
+  atomic_store(&off, mode == MODE_OFF);
   now.subscribed = subscribed;
   snprintf(now.reason, sizeof now.reason, "%s", reason);
   now.version++;
@@ -43,6 +45,8 @@ struct mode_state mode_get(void) {
   pthread_mutex_unlock(&lock);
   return s;
 }
+
+bool mode_is_off(void) { return atomic_load_explicit(&off, memory_order_relaxed); }
 
 const char *mode_name(enum mode mode) {
   static const char *const names[] = {[MODE_OFF] = "off", [MODE_SOFTWARE] = "software", [MODE_HES] = "hes"};

@@ -19,6 +19,7 @@ struct mode_state {
 // mode_set says what is on from now on, and notes whether the shim is subscribed; any thread.
 void mode_set(enum mode mode, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct mode_state mode_get(void);
+bool mode_is_off(void); // lock-free
 const char *mode_name(enum mode mode);
 
 #endif

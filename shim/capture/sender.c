@@ -2,6 +2,7 @@
 // make frames of both, keep them within the bound, and move bytes.
 #include "capture/sender.h"
 
+#include "capture/asked.h"
 #include "capture/attach.h"
 #include "capture/calls.h"
 #include "capture/encode.h"
@@ -35,7 +36,7 @@
 
 static struct wakeup ended;
 static pthread_t thread;
-static bool farewell;
+static bool off, farewell;
 static atomic_bool running, finishing;
 static _Atomic uint64_t unacknowledged;
 static atomic_bool working; // between taking something and publishing what is unacknowledged
@@ -147,12 +148,22 @@ static void publish(void) {
 
 // control does what the collector asks for.
 static void control(const kw_control *c) {
+  if (c == NULL) { // another collector, which has asked for nothing yet
+    asked_nothing();
+    return;
+  }
   switch (c->command) {
   case KW_COMMAND_YIELD:
     flusher_yield(c->argument[0] < YIELD_MOST ? c->argument[0] : YIELD_MOST);
     return;
   case KW_COMMAND_RESUME:
     flusher_resume();
+    return;
+  case KW_COMMAND_PLACE:
+    asked_place(c->argument[0], c->argument[1], c->argument[2]);
+    return;
+  case KW_COMMAND_RANGES:
+    asked_ranges(c->argument[0], c->argument[1]);
     return;
   }
 }
@@ -235,7 +246,7 @@ static void trace(void) {
 
 static void *run(void *unused) {
   (void)unused;
-  if (farewell) { // now, outside CUPTI's callback
+  if (off) { // now, outside CUPTI's callback
     attach_quiesce(NULL);
     detach(true);
   }
@@ -260,7 +271,8 @@ static void *run(void *unused) {
   return NULL;
 }
 
-bool sender_start(bool only_farewell) {
+bool sender_start(bool is_off, bool only_farewell) {
+  off = is_off;
   farewell = only_farewell;
   s.queue.bound = env_number(ENV_BUFFER_MB) << 20;
   s.queue.losses = &s.losses;

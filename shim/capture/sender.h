@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// sender_start begins. farewell: there is nothing to send but that tracing is off; it says so once and ends.
-bool sender_start(bool farewell);
+// sender_start begins. off: nothing is traced here, so CUPTI is left first. farewell: nor are there ranges to send; it says so
+// once and ends.
+bool sender_start(bool off, bool farewell);
 
 // sender_finish sends what there is and BYE, and waits until that is acknowledged, at most KERNHES_LINGER_MS.
 void sender_finish(void);

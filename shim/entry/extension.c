@@ -38,8 +38,12 @@ static void mark(void *domain, const nvtx_payload *data, size_t count) {
   if (next != NULL) next(names_theirs(domain), data, count);
 }
 
+// no_text is that of a range which has only payloads, if it goes anywhere.
+static struct text no_text(uint32_t domain, bool push) { return (struct text){.bytes = calls_hears(domain, push) ? "" : NULL}; }
+
 static int push(void *domain, const nvtx_payload *data, size_t count) {
-  int level = calls_push(domain_of(domain), (struct text){.bytes = ""}, (struct payloads){data, count});
+  uint32_t index = domain_of(domain);
+  int level = calls_push(index, no_text(index, true), (struct payloads){data, count});
   push_fn *next = NEXT(PAYLOAD_PUSH, push_fn);
   return next != NULL ? next(names_theirs(domain), data, count) : level;
 }
@@ -53,7 +57,8 @@ static int pop(void *domain, const nvtx_payload *data, size_t count) {
 static uint64_t start(void *domain, const nvtx_payload *data, size_t count) {
   start_fn *next = NEXT(PAYLOAD_START, start_fn);
   uint64_t theirs = next != NULL ? next(names_theirs(domain), data, count) : 0;
-  return calls_start(theirs, domain_of(domain), (struct text){.bytes = ""}, (struct payloads){data, count});
+  uint32_t index = domain_of(domain);
+  return calls_start(theirs, index, no_text(index, false), (struct payloads){data, count});
 }
 
 static void end(void *domain, uint64_t range, const nvtx_payload *data, size_t count) {

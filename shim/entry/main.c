@@ -27,7 +27,7 @@
 
 static pid_t owner; // the process that InitializeInjection was called in
 static atomic_bool initialised, disabled, started;
-static bool tracing; // both threads run
+static bool running; // both threads run
 static enum attached state;
 static int (*current_context)(void **); // cuCtxGetCurrent
 
@@ -69,7 +69,7 @@ void main_watch_forks(void) {
 static void at_exit(void) {
   if (getpid() != owner || atomic_load(&disabled) || !atomic_load(&started)) return;
   attach_exiting();
-  if (tracing) flusher_finish();
+  if (running) flusher_finish();
   events_close();
   calls_off();
   sender_finish();
@@ -82,9 +82,9 @@ static uint64_t ring_bytes(void) {
   return bytes;
 }
 
-// open_memory maps all that launches will need; false if there is none. While another subscriber is there, no pool.
-static bool open_memory(void) {
-  bool pool = state == ATTACHED_BUSY ||
+// open_memory maps all that launches and ranges will need; false if there is none. Where nothing is traced yet, no pool.
+static bool open_memory(bool off) {
+  bool pool = off || state == ATTACHED_BUSY ||
               pool_open((uint32_t)env_number(ENV_POOL_BUFFERS), env_number(ENV_POOL_BUFFER_KB) << 10);
   meter_calibrate();
   return pool && events_open(ring_bytes());
@@ -93,20 +93,19 @@ static bool open_memory(void) {
 // context_made: the first context was made (or is taken to be, where that cannot be seen): what has to run starts.
 static void context_made(void) {
   if (atomic_load(&disabled) || atomic_exchange(&started, true)) return;
-  bool off = state == ATTACHED_NOT || attach_ended();
-  if (!off && !open_memory()) {
+  bool off = state == ATTACHED_NOT || attach_ended(); // then ranges are all there is to say
+  if (off) events_trace(false);
+  if (open_memory(off)) {
+    calls_live();
+    running = true;
+  } else {
     mode_set(MODE_OFF, "no memory for the buffers");
     off = true;
-  }
-  if (off) {
     calls_off();
-  } else {
-    calls_live();
-    tracing = true;
   }
   // A thread that cannot be started leaves the engine untraced, not broken.
-  if (tracing && !flusher_start(state == ATTACHED_BUSY)) log_line("the flusher could not be started");
-  if (!sender_start(!tracing)) log_line("the sender could not be started");
+  if (running && !flusher_start(!off && state == ATTACHED, state == ATTACHED_BUSY)) log_line("the flusher could not be started");
+  if (!sender_start(off, !running)) log_line("the sender could not be started");
 }
 
 // range: one was opened while CUPTI is left alone, which then tells of no contexts. The first range of a thread that has a context speaks for a process that is not traced. One without ranges is never

@@ -43,6 +43,17 @@ static void spell_attributes(struct spelled *s, const nvtx_attributes *a) {
   else spell(s, MESSAGE_NONE, NULL);
 }
 
+// range_text spells the text of a range that is pushed (else started), if it goes anywhere.
+static void range_text(struct spelled *s, uint32_t domain, bool push, int type, const void *message) {
+  if (calls_hears(domain, push)) spell(s, type, message);
+  else s->text = (struct text){0};
+}
+
+static void range_attributes(struct spelled *s, uint32_t domain, bool push, const nvtx_attributes *a) {
+  if (calls_hears(domain, push)) spell_attributes(s, a);
+  else s->text = (struct text){0};
+}
+
 static const struct payloads nothing;
 
 // payloads_of gives what hangs on the attributes of an ordinary range.
@@ -78,7 +89,7 @@ typedef void destroy_fn(void *);
 
 static int push_text(int slot, int type, const void *message) {
   struct spelled s;
-  spell(&s, type, message);
+  range_text(&s, 0, true, type, message);
   int level = calls_push(0, s.text, nothing);
   push_text_fn *next = NEXT(core, slot, push_text_fn *);
   return next != NULL ? next(message) : level;
@@ -89,7 +100,7 @@ static int core_push_w(const void *message) { return push_text(CORE_PUSH_W, MESS
 
 static int core_push_ex(const nvtx_attributes *a) {
   struct spelled s;
-  spell_attributes(&s, a);
+  range_attributes(&s, 0, true, a);
   int level = calls_push(0, s.text, payloads_of(a));
   nvtx_attributes copy;
   push_ex_fn *next = NEXT(core, CORE_PUSH_EX, push_ex_fn *);
@@ -104,7 +115,7 @@ static int core_pop(void) {
 
 static uint64_t start_text(int slot, int type, const void *message) {
   struct spelled s;
-  spell(&s, type, message);
+  range_text(&s, 0, false, type, message);
   start_text_fn *next = NEXT(core, slot, start_text_fn *);
   return calls_start(next != NULL ? next(message) : 0, 0, s.text, nothing);
 }
@@ -114,7 +125,7 @@ static uint64_t core_start_w(const void *message) { return start_text(CORE_START
 
 static uint64_t core_start_ex(const nvtx_attributes *a) {
   struct spelled s;
-  spell_attributes(&s, a);
+  range_attributes(&s, 0, false, a);
   nvtx_attributes copy;
   start_ex_fn *next = NEXT(core, CORE_START_EX, start_ex_fn *);
   return calls_start(next != NULL ? next(for_next(a, &copy)) : 0, 0, s.text, payloads_of(a));
@@ -128,8 +139,9 @@ static void core_end(uint64_t range) {
 
 static int domain_push(void *domain, const nvtx_attributes *a) {
   struct spelled s;
-  spell_attributes(&s, a);
-  int level = calls_push(names_index(NAMES_DOMAIN, domain), s.text, payloads_of(a));
+  uint32_t index = names_index(NAMES_DOMAIN, domain);
+  range_attributes(&s, index, true, a);
+  int level = calls_push(index, s.text, payloads_of(a));
   nvtx_attributes copy;
   domain_push_fn *next = NEXT(core2, CORE2_PUSH_EX, domain_push_fn *);
   return next != NULL ? next(names_theirs(domain), for_next(a, &copy)) : level;
@@ -143,11 +155,12 @@ static int domain_pop(void *domain) {
 
 static uint64_t domain_start(void *domain, const nvtx_attributes *a) {
   struct spelled s;
-  spell_attributes(&s, a);
+  uint32_t index = names_index(NAMES_DOMAIN, domain);
+  range_attributes(&s, index, false, a);
   nvtx_attributes copy;
   domain_start_fn *next = NEXT(core2, CORE2_START_EX, domain_start_fn *);
   uint64_t theirs = next != NULL ? next(names_theirs(domain), for_next(a, &copy)) : 0;
-  return calls_start(theirs, names_index(NAMES_DOMAIN, domain), s.text, payloads_of(a));
+  return calls_start(theirs, index, s.text, payloads_of(a));
 }
 
 static void domain_end(void *domain, uint64_t range) {

@@ -36,10 +36,14 @@ uint64_t __real_clock_tick(void);
 uint64_t __wrap_clock_tick(void);
 uint64_t __wrap_clock_tick(void) { return __real_clock_tick() + passed; }
 
-static uint64_t controls;
+static uint64_t controls, welcomes;
 static kw_control last;
 
 static void control(const kw_control *c) {
+  if (c == NULL) {
+    welcomes++;
+    return;
+  }
   controls++;
   last = *c;
 }
@@ -134,7 +138,9 @@ static void comes_back(void) {
   passed += MINUTE;
   int fd = greeted();
   welcome(fd, 0, 0);
+  uint64_t before = welcomes;
   send_all();
+  CHECK_EQUAL(welcomes, before + 1);
   acknowledge(fd, q.number);
   link_step(&l, &q, &strings);
   CHECK(q.first == NULL && l.state == LINK_LIVE);

@@ -110,7 +110,7 @@ int main(void) {
   cupti.ActivityEnable = cupti.ActivityDisable = kind;
   cupti.version = CUPTI_13_0;
   uint64_t start = clock_now();
-  CHECK(flusher_start(false));
+  CHECK(flusher_start(true, false));
 
   struct flusher_report r = {0};
   uint64_t opened = clock_now();

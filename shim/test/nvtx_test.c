@@ -1,10 +1,12 @@
 // NVTX through its own tables, as an image of a process sets them up; before the first context and after; and that a
 // new thread's ranges and launches neither allocate nor lock.
+#include "capture/asked.h"
 #include "capture/callbacks.h"
 #include "capture/calls.h"
 #include "capture/cupti.h"
 #include "capture/events.h"
 #include "capture/meter.h"
+#include "capture/mode.h"
 #include "capture/nvtx_abi.h"
 #include "capture/pool.h"
 #include "capture/scrap.h"
@@ -44,6 +46,7 @@ static const void *get_table(uint32_t id) {
 }
 
 #define PUSH_A ((int (*)(const char *))core[CORE_PUSH_A])
+typedef int push_ex(const nvtx_attributes *);
 #define PUSH_W ((int (*)(const wchar_t *))core[CORE_PUSH_W])
 #define POP ((int (*)(void))core[CORE_POP])
 #define START_A ((uint64_t (*)(const char *))core[CORE_START_A])
@@ -334,6 +337,22 @@ int main(void) {
   pushed("", 1, 1);
   DOMAIN_PUSH(nccl, NULL);
   pushed("", 1, 2);
+  DOMAIN_POP(nccl), DOMAIN_POP(nccl), popped(1, 1), popped(1, 0);
+
+  // While nothing is traced: of what the collector does not want, not even the text is read.
+  const char *unreadable = (const char *)8;
+  nvtx_attributes nowhere = {.version = 3, .size = sizeof nowhere, .message_type = MESSAGE_ASCII, .message = unreadable};
+  mode_set(MODE_OFF, "off");
+  asked_ranges(1, 0);
+  DOMAIN_PUSH(nccl, NULL); // its first shows that there is the domain
+  pushed("", 1, 1);
+  CHECK_EQUAL(PUSH_A("step"), 0);
+  pushed("step", 0, 1);
+  CHECK(PUSH_A(unreadable) == 1 && PUSH_W((const wchar_t *)unreadable) == 2);
+  CHECK(((push_ex *)core[CORE_PUSH_EX])(&nowhere) == 3 && DOMAIN_PUSH(nccl, &nowhere) == 1);
+  CHECK(POP() == 3 && POP() == 2 && POP() == 1);
+  CHECK_EQUAL(ring_used(events_ring()), 0);
+  mode_set(MODE_SOFTWARE, "%s", "");
   calls_off();
   PUSH_A("unheard");
   CHECK_EQUAL(ring_used(events_ring()), 0);

@@ -135,7 +135,7 @@ int main(void) {
   CHECK_EQUAL(sender_unacknowledged(), 0); // before the start
   CHECK(pool_open(2, 4096) && events_open(64u << 10) && (lent = pool_lend(&size)) != NULL);
   mode_set(MODE_SOFTWARE, "%s", "");
-  CHECK(sender_start(false));
+  CHECK(sender_start(false, false));
   collector_accept(&c, body, sizeof body);
   events_launch(KW_LAUNCH, 7, 0); // before its record
   atomic_store(&armed, true);

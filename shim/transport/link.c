@@ -174,6 +174,7 @@ static const char *welcome(struct link *l, struct queue *q, const struct intern 
   if (!base_snapshot(&q->base, strings, clock_now(), &l->out)) return "no memory for the snapshot";
   bool missed = w.received > 0 && w.received < q->base.number && q->base.strings > 0;
   if (missed && !base_strings(&q->base, strings, &l->out)) return "no memory for the names";
+  if (l->control != NULL) l->control(NULL);
   enter(l, LINK_SNAPSHOT);
   return NULL;
 }

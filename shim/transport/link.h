@@ -18,7 +18,7 @@ enum link_state {
   LINK_SENSELESS,  // for good: the endpoint makes no sense
 };
 
-// A link_control_fn is given each CONTROL that the collector sends, on the sender's thread.
+// A link_control_fn is given each CONTROL that the collector sends, on the sender's thread; NULL at each WELCOME.
 typedef void (*link_control_fn)(const kw_control *command);
 
 struct link {

@@ -76,6 +76,8 @@
 #define KW_COMMAND_WINDOW 1u
 #define KW_COMMAND_YIELD 2u // argument[0]: ns after which the shim takes CUPTI back by itself
 #define KW_COMMAND_RESUME 3u
+#define KW_COMMAND_PLACE 4u  // argument[0]: domain, [1]: thread (0: any), [2]: depth after the push of a step (0: forget)
+#define KW_COMMAND_RANGES 5u // argument[0]: greatest depth of ranges sent while nothing is traced (0: all), [1]: domains, as bits
 
 // Keys of STATS; values are totals since the process started unless said otherwise.
 #define KW_STAT_CPU_NS 1u             // CPU time of the shim's own threads
