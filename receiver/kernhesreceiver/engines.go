@@ -10,19 +10,16 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/traces"
 )
 
 // newEngines returns what begins the account of a process.
-// archive says that a logs pipeline wants packed steps, traces takes those for a traces pipeline, or is nil.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, traces *traces.Sink, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
+// archive says that a logs pipeline wants packed steps, sink takes final steps.
+func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
 	set := engine.Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges,
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
 		MaxSessionBytes: int(cfg.MaxSessionBytes), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
-	}
-	if traces != nil {
-		set.Sink = traces
+		Sink: sink,
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	engines := engine.NewEngines(set)

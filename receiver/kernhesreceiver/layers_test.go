@@ -78,8 +78,11 @@ var layers = map[string][]string{
 	"server":       {"internal/wire", "engine", "identity", "metadata", "resource", "session"},
 	"control":      {"internal/books", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
 	"handover":     {},
+	"history":      {},
+	"page":         {"internal/perfetto", "history"},
+	"watch":        {"engine", "fleet", "history", "span"},
 	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "groups", "handover", "identity", "logs", "metadata", "metrics",
-		"ranges", "rules", "sample", "server", "session", "trace", "traces"},
+		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "watch"},
 	"receiver/kernhesreceiver/classes": {"classify"},
 
 	// What only tests, and the simulator, use.

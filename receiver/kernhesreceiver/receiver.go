@@ -21,10 +21,12 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/page"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/server"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/traces"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/watch"
 )
 
 // A kernhesReceiver wires the rooms: it starts and ends them, and has no logic of its own.
@@ -45,6 +47,7 @@ type kernhesReceiver struct {
 	starts   *identity.Starts
 	numbers  *metrics.Exporter
 	tracer   *traces.Sink // nil: there is no traces pipeline
+	watch    *watch.Feed
 	sessions *session.Sessions
 	server   *server.Server
 	control  *control.Endpoint // nil: there is no control endpoint
@@ -98,6 +101,7 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.server.Serve()
 	r.running.Go(func() { every(running, r.cfg.CollectionInterval, r.export) })
+	r.running.Go(func() { r.watch.Poll(running, r.sessions.Live) })
 	r.running.Go(func() { every(running, rules.Interval, func(context.Context) { r.pollRules() }) })
 	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
 	r.running.Go(func() { every(running, max(r.cfg.ReconnectTimeout/4, time.Millisecond), r.sessions.Sweep) })
@@ -112,18 +116,23 @@ func (r *kernhesReceiver) open(ctx context.Context, host component.Host) (err er
 	if r.traces != nil {
 		r.tracer = traces.New(r.cfg.Traces.sampling(), r.cfg.Traces.Layout, r.set.BuildInfo.Version, r.traces, r.obs, r.telemetry)
 	}
+	r.watch = watch.New(nil)
+	if r.tracer != nil {
+		r.watch = watch.New(r.tracer)
+	}
 	newEngine := r.newEngine
 	if newEngine == nil {
 		if r.rules, err = rules.Open(r.cfg.ClassTable, r.cfg.Manifest); err != nil {
 			return err
 		}
-		newEngine = newEngines(log, r.cfg, r.logs != nil, r.tracer, r.rules, r.starts)
+		newEngine = newEngines(log, r.cfg, r.logs != nil, r.watch, r.rules, r.starts)
 	}
 	r.sessions, err = session.Open(session.Settings{
 		Log: log, Telemetry: r.telemetry, Limit: r.cfg.MaxSessions, ReconnectTimeout: r.cfg.ReconnectTimeout, RetryDelay: r.retryDelay,
 		Starts: r.starts, Logs: logs.New(log, r.logs, r.obs, r.telemetry), Dump: r.cfg.Dump, NewEngine: newEngine, BeforeEngine: r.pollRules,
 		Ended: func(ctx context.Context, session uint64, last []engine.Report, gone bool) {
 			r.numbers.End(ctx, session, last, gone, r.sessions.Live)
+			r.watch.End(time.Now(), last, gone)
 		},
 	})
 	if err != nil {
@@ -215,7 +224,7 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 	if r.tracer != nil {
 		demand = r.tracer.Demand
 	}
-	c := control.New(r.set.Logger, demand, r.sessions, r.status)
+	c := control.New(r.set.Logger, demand, r.sessions, r.status, page.Handler(r.watch.History, time.Now))
 	if err := c.Start(ctx, r.cfg.ControlEndpoint); err != nil {
 		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
 		return

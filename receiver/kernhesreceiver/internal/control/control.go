@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,10 +50,21 @@ type route struct {
 // A DemandFunc has the steps of a request written, and returns what was taken once all of it is, or the context ends.
 type DemandFunc func(context.Context, sample.Ask) (sample.Got, error)
 
-// New returns a control that answers POST /trace by demand, or that there are no traces if that is nil.
-func New(log *zap.Logger, demand DemandFunc, all engines, status func(now time.Time) Status) *Endpoint {
+// New returns a control that answers POST /trace by demand, or that there are no traces if that is nil. live serves the live page
+// and what it links to.
+func New(log *zap.Logger, demand DemandFunc, all engines, status func(now time.Time) Status, live http.Handler) *Endpoint {
 	c := &Endpoint{log: log, mux: http.NewServeMux()}
-	c.handle("GET /{$}", "lists what there is", c.list)
+	c.handle("GET /{$}", "shows the live page to a browser, or lists what there is", func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			live.ServeHTTP(w, r)
+			return
+		}
+		c.list(w, r)
+	})
+	c.handle("GET /live", "gives what the live page shows, as JSON", live.ServeHTTP)
+	c.handle("GET /rank", "shows the newest steps of `rank` of `run`", live.ServeHTTP)
+	c.handle("GET /step", "shows step `seq` of `run` on all ranks that kept its kernels", live.ServeHTTP)
+	c.handle("GET /step.pftrace", "gives that step as a trace for ui.perfetto.dev", live.ServeHTTP)
 	c.handle("POST /trace", "writes the next `steps` (1) as traces, or those from `seq` on; of all ranks, or of `rank`; answers once all live ranks have closed them, or after `wait` (10s)",
 		func(w http.ResponseWriter, r *http.Request) { serveTrace(w, r, demand, all) })
 	c.handle("GET /status", "says how the sessions stand: as a page, or as JSON by Accept or ?format=json", serveStatus(status))

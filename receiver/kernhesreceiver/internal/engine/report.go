@@ -170,5 +170,8 @@ func (r *Report) ClaimRank() string {
 	return cmp.Or(r.Claims, r.Info["run"]) + "/" + strconv.FormatInt(r.Rank, 10)
 }
 
+// GPU is the product name of the rank's device; empty: not known.
+func (r *Report) GPU() string { return r.Info["gpu."+strconv.Itoa(r.Device)+".name"] }
+
 // nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
 func (r *Report) NowOf() uint64 { return r.NowNS + uint64(r.Silent) }

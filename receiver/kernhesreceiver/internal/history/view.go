@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -79,7 +80,7 @@ type SetView struct {
 // A CallView is a call in the steps that were looked at in detail: one a second a rank.
 type CallView struct {
 	Program string  `json:"program"`
-	Call    string  `json:"call"`
+	Call    string  `json:"call"` // numbers in it are "*", so that layers are one
 	Comm    bool    `json:"comm"`
 	Seconds float64 `json:"seconds"` // a step, mean over ranks
 	Share   float64 `json:"share"`   // of all kernel time in steps of the program
@@ -203,6 +204,21 @@ func (r *run) setViews(now time.Time) []SetView {
 	return views
 }
 
+// A merger remembers labels without their numbers.
+type merger map[string]string
+
+// numbers are those that stand alone between dots: of a layer or an expert.
+var numbers = regexp.MustCompile(`\.[0-9]+(\.|$)`)
+
+func (m merger) of(label string) string {
+	merged, ok := m[label]
+	if !ok {
+		merged = numbers.ReplaceAllString(label, ".*$1")
+		m[label] = merged
+	}
+	return merged
+}
+
 // maxCalls is how many calls a view lists.
 const maxCalls = 12
 
@@ -212,7 +228,8 @@ func (r *run) calls() []CallView {
 		program, call string
 		comm          bool
 	}
-	type taken struct{ ns, steps float64 }
+	type taken struct{ ns float64 }
+	labels := merger{}
 	all := map[string]float64{}                // by program: ns of kernels
 	times := map[place]map[int64]*taken{}      // by place and rank
 	programs := map[string]map[int64]float64{} // steps, by program and rank
@@ -224,7 +241,7 @@ func (r *run) calls() []CallView {
 			programs[s.Program][n]++
 			for i := range s.Detail {
 				d := &s.Detail[i]
-				p := place{s.Program, d.Call, d.Comm}
+				p := place{s.Program, labels.of(d.Call), d.Comm}
 				if times[p] == nil {
 					times[p] = map[int64]*taken{}
 				}

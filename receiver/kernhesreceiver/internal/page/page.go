@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/history"
 )
@@ -190,10 +191,16 @@ func digits(v float64) string {
 // maxText bounds a text of an engine on the page, in runes.
 const maxText = 120
 
-// clean bounds a text of an engine. The template escapes it.
+// clean bounds a text of an engine, and takes out what would reorder or hide its neighbours. The template escapes it.
 func clean(s string) string {
-	if r := []rune(strings.ToValidUTF8(s, "\uFFFD")); len(r) > maxText {
+	r := []rune(strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
+			return '\uFFFD'
+		}
+		return c
+	}, strings.ToValidUTF8(s, "\uFFFD")))
+	if len(r) > maxText {
 		return string(r[:maxText]) + "…"
 	}
-	return s
+	return string(r)
 }
