@@ -12,8 +12,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/cause"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunklog"
+	"github.com/kernhes/kernhes/internal/waitsums"
 )
 
 // waitsConnector owns the comparison, its clock and its metrics.
@@ -62,6 +64,24 @@ func (c *waitsConnector) tick(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.comparison.tick(now)
+	c.publish()
+}
+
+// publish hands what ranks waited to the live page of this process. The caller holds c.mu.
+func (c *waitsConnector) publish() {
+	sums := map[waitsums.Key]waitsums.Sum{}
+	for _, run := range c.comparison.pairing.Runs() {
+		for _, sum := range c.comparison.run(run).ledger.Sums() {
+			for i, name := range cause.Names {
+				if sum.Wait[i]+sum.Blame[i] > 0 {
+					k := waitsums.Key{Run: run.Name, Rank: sum.Rank, Cause: name}
+					s := sums[k]
+					sums[k] = waitsums.Sum{Wait: s.Wait + sum.Wait[i], Blame: s.Blame + sum.Blame[i]}
+				}
+			}
+		}
+	}
+	waitsums.Publish(c, sums)
 }
 
 // Shutdown compares what waits, and sends the last metrics.
@@ -72,6 +92,7 @@ func (c *waitsConnector) Shutdown(ctx context.Context) error {
 	c.stop()
 	c.stop = nil
 	c.ticking.Wait()
+	waitsums.Withdraw(c)
 	c.mu.Lock()
 	c.comparison.pairing.Flush()
 	c.mu.Unlock()

@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"internal/books":     {},
 	"internal/faults":    {},
 	"internal/durations": {},
+	"internal/waitsums":  {},
 	"internal/runname":   {},
 
 	// The archive.
@@ -45,7 +46,7 @@ var layers = map[string][]string{
 	"connector/kernwaitsconnector/internal/metadata": {},
 	"connector/kernwaitsconnector": {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/diverge",
 		"connector/kernwaitsconnector/internal/ledger", "connector/kernwaitsconnector/internal/metadata", "connector/kernwaitsconnector/internal/pairing",
-		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations"},
+		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations", "internal/waitsums"},
 
 	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {},
@@ -80,7 +81,7 @@ var layers = map[string][]string{
 	"handover":     {},
 	"history":      {},
 	"page":         {"internal/perfetto", "history"},
-	"watch":        {"engine", "fleet", "history", "span"},
+	"watch":        {"internal/waitsums", "engine", "fleet", "history", "span"},
 	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "groups", "handover", "identity", "logs", "metadata", "metrics",
 		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "watch"},
 	"receiver/kernhesreceiver/classes": {"classify"},

@@ -12,7 +12,9 @@ const (
 	foreignShare  = 0.01 // of time, above the median rank
 	unknownShare  = 0.05
 	costShare     = 0.05
-	comparedSteps = 5 // a minute, for a rank to count as the speed of a set
+	waitedShare   = 0.10 // of the time of each rank, on average, that the others wait for one that is at fault
+	waitedTimes   = 3    // what others wait for it, over the median rank
+	comparedSteps = 5    // a minute, for a rank to count as the speed of a set
 )
 
 // A Ratio is the compute of a rank over that of the fastest rank for equal steps; 0: not known.
@@ -64,7 +66,7 @@ type Verdict struct {
 }
 
 // gravity orders alerts, gravest first.
-var gravity = []string{"KernEngineGone", "KernHang", "KernSlowRank", "KernLosses", "KernUnknownHigh", "KernTraceCostHigh"}
+var gravity = []string{"KernEngineGone", "KernHang", "KernSlowRank", "KernRankWaitedFor", "KernLosses", "KernUnknownHigh", "KernTraceCostHigh"}
 
 func (v Verdict) grave() int { return slices.Index(gravity, v.Alert) }
 
@@ -81,6 +83,8 @@ func (r *run) verdicts(now time.Time) (all []Verdict) {
 		}
 	}
 	usual := median(foreign)
+	blame := r.blame(now)
+	usually := median(blame)
 	for _, n := range r.sorted() {
 		k := r.ranks[n]
 		switch k.last.Down {
@@ -94,11 +98,15 @@ func (r *run) verdicts(now time.Time) (all []Verdict) {
 		if k.last.Down != "" {
 			continue
 		}
+		slow := len(all)
 		if o := ratios[n].Own; o > slowRatio {
 			say("KernSlowRank", n, "is slow (compute): it computes %.0f%% longer than the fastest rank for equal batches.", 100*(o-1))
 		}
 		if f := foreign[n] - usual; len(foreign) > 1 && f > foreignShare {
 			say("KernSlowRank", n, "is slow (foreign): other work computes on its GPU %.0f%% of the time.", 100*f)
+		}
+		if b := blame[n]; len(all) == slow && b > waitedShare && b > waitedTimes*usually {
+			say("KernRankWaitedFor", n, "keeps the others waiting: they lose %.0f%% of their time.", 100*b)
 		}
 		v := k.view(now, n, ratios[n])
 		if v.Dropped > 0 {
@@ -112,6 +120,22 @@ func (r *run) verdicts(now time.Time) (all []Verdict) {
 		}
 	}
 	return all
+}
+
+// blame is the share of its time that each rank loses, on average, by waiting for a rank that is slow, disturbed or launches late.
+func (r *run) blame(now time.Time) map[int64]float64 {
+	shares := map[int64]float64{}
+	for n, k := range r.ranks {
+		waits := k.waited(now)
+		if waits == nil {
+			continue
+		}
+		shares[n] = 0
+		for _, cause := range []string{"slow", "foreign", "host"} {
+			shares[n] += waits[cause][1] / float64(len(r.ranks))
+		}
+	}
+	return shares
 }
 
 // median of the values; of two in the middle, their mean; 0 of none.

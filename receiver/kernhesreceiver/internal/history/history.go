@@ -38,6 +38,7 @@ type Counters struct {
 	Compute, Comm, Idle, Unknown uint64 // ns of device time by kind
 	Overlap, Copy, Foreign       uint64 // ns
 	Cost                         uint64 // ns: what tracing cost the engine
+	Wait, Blame                  uint64 // ns: that the rank waited for others, and they for it; 0 without the connector kernwaits
 	Steps, Incomplete, Dropped   uint64
 }
 
@@ -47,7 +48,7 @@ func (c Counters) sub(d Counters) Counters {
 	return Counters{
 		less(c.Compute, d.Compute), less(c.Comm, d.Comm), less(c.Idle, d.Idle), less(c.Unknown, d.Unknown),
 		less(c.Overlap, d.Overlap), less(c.Copy, d.Copy), less(c.Foreign, d.Foreign),
-		less(c.Cost, d.Cost), less(c.Steps, d.Steps), less(c.Incomplete, d.Incomplete), less(c.Dropped, d.Dropped),
+		less(c.Cost, d.Cost), less(c.Wait, d.Wait), less(c.Blame, d.Blame), less(c.Steps, d.Steps), less(c.Incomplete, d.Incomplete), less(c.Dropped, d.Dropped),
 	}
 }
 
@@ -66,7 +67,11 @@ type Reading struct {
 	LastStep                            uint64 // unix ns of the end of the last step; 0: none yet
 	Counters                            Counters
 	Sets                                map[Set]Sums
+	Waits                               map[string]Wait // by cause; nil: nothing compares the ranks
 }
+
+// A Wait is cumulative, ns: what the rank waited for others, and what they waited for it.
+type Wait struct{ Wait, Blame uint64 }
 
 // A History is safe for concurrent use.
 type History struct {
@@ -106,6 +111,7 @@ type moment struct {
 	at       time.Time
 	counters Counters
 	sets     map[Set]Sums
+	waits    map[string]Wait
 }
 
 // Observe takes what all known ranks say now. A rank that is missing has been forgotten by the receiver, or its
@@ -142,7 +148,7 @@ func (h *History) observe(now time.Time, r *Reading) {
 		k.past = nil
 	}
 	k.last, k.heard = *r, now
-	k.remember(moment{now, r.Counters, maps.Clone(r.Sets)})
+	k.remember(moment{now, r.Counters, maps.Clone(r.Sets), maps.Clone(r.Waits)})
 }
 
 // run is the run with a name, which is heard now.
@@ -181,6 +187,8 @@ func (b *bin) add(d Counters) {
 	b.Copy += d.Copy
 	b.Foreign += d.Foreign
 	b.Cost += d.Cost
+	b.Wait += d.Wait
+	b.Blame += d.Blame
 	b.Steps += d.Steps
 	b.Incomplete += d.Incomplete
 	b.Dropped += d.Dropped

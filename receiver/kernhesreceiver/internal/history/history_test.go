@@ -112,6 +112,40 @@ func TestASlowRankIsNamedWithHowItIsSlow(t *testing.T) {
 	assert.Equal(t, "Rank 3 of run r is slow (foreign): other work computes on its GPU 5% of the time.", v.Verdicts[0].Text)
 }
 
+// Rank 0 launches late: the others wait 0.6 s a second for it, together. Rank 1 prefills, and they wait for that too.
+func TestARankThatOthersWaitForIsNamed(t *testing.T) {
+	p := newPlayer(4)
+	p.play(2*time.Minute, func(r *Reading) {
+		if r.Waits == nil {
+			r.Waits = map[string]Wait{}
+		}
+		add := func(cause string, wait, blame uint64) {
+			n := uint64(Tick / time.Second)
+			r.Waits[cause] = Wait{r.Waits[cause].Wait + n*wait, r.Waits[cause].Blame + n*blame}
+			r.Counters.Wait, r.Counters.Blame = r.Counters.Wait+n*wait, r.Counters.Blame+n*blame
+		}
+		switch r.Rank {
+		case 0:
+			add("host", 0, 600e6)
+		case 1:
+			add("peer_prefill", 0, 900e6)
+			add("host", 200e6, 0)
+		default:
+			add("host", 200e6, 0)
+			add("peer_prefill", 450e6, 0)
+		}
+	})
+	v := p.h.At(p.now)
+	require.Len(t, v.Verdicts, 1)
+	assert.Equal(t, Verdict{"KernRankWaitedFor", "r", 0, "Rank 0 of run r keeps the others waiting: they lose 15% of their time."}, v.Verdicts[0])
+	require.Len(t, v.Runs[0].Waits, 2)
+	assert.Equal(t, "peer_prefill", v.Runs[0].Waits[0].Cause)
+	assert.InDelta(t, 0.9/4, v.Runs[0].Waits[0].Share, 1e-9)
+	assert.InDelta(t, 0.6/4, v.Runs[0].Waits[1].Share, 1e-9)
+	assert.InDelta(t, 0.65, v.Runs[0].Ranks[2].Wait, 1e-9)
+	assert.InDelta(t, 0.6, v.Runs[0].Ranks[0].Blame, 1e-9)
+}
+
 // Work outside steps that all ranks do, as sampling of tokens, is no fault.
 func TestWhatAllRanksDoIsNoFault(t *testing.T) {
 	p := newPlayer(4)

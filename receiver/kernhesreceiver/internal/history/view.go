@@ -26,6 +26,7 @@ type RunView struct {
 	Sets    []SetView  `json:"steps"`                 // most time first
 	Calls   []CallView `json:"slowest_calls"`
 	Changed *Change    `json:"changed,omitempty"` // absent: the run is younger than Span
+	Waits   []WaitView `json:"waits"`             // of all ranks by cause, most first; empty without the connector kernwaits
 }
 
 // A RankView is one rank. Shares are of device time, of the last minute.
@@ -44,6 +45,8 @@ type RankView struct {
 	Mean       float64  `json:"mean_step_seconds"`
 	Ratio      float64  `json:"compute_over_fastest"`             // for equal steps; 0: not known
 	RatioAll   float64  `json:"compute_and_foreign_over_fastest"` // likewise
+	Wait       float64  `json:"wait_share"`                       // of time, for other ranks; 0 without the connector kernwaits
+	Blame      float64  `json:"blame_share"`                      // seconds per second that others wait for it
 	Foreign    float64  `json:"foreign_share"`                    // seconds per second
 	Cost       float64  `json:"cost_share"`                       // of step time
 	Dropped    uint64   `json:"dropped"`                          // in the last 15 minutes
@@ -64,6 +67,12 @@ func share(c Counters) Share {
 		return Share{}
 	}
 	return Share{float64(c.Compute) / all, float64(c.Comm) / all, float64(c.Idle) / all, float64(c.Unknown) / all}
+}
+
+// A WaitView is why ranks wait: by what the last rank to arrive did before.
+type WaitView struct {
+	Cause string  `json:"cause"`
+	Share float64 `json:"share"` // of the time of all ranks
 }
 
 // A SetView is the complete steps of one set: in the last minute, and in a minute 15 minutes ago. Times in seconds.
@@ -110,7 +119,7 @@ func (h *History) At(now time.Time) View {
 func (r *run) sorted() []int64 { return slices.Sorted(maps.Keys(r.ranks)) }
 
 func (r *run) view(now time.Time) RunView {
-	v := RunView{Name: r.name, Beyond: r.beyond, Ranks: []RankView{}, Sets: r.setViews(now), Calls: r.calls(), Changed: r.changed(now)}
+	v := RunView{Name: r.name, Beyond: r.beyond, Ranks: []RankView{}, Sets: r.setViews(now), Calls: r.calls(), Changed: r.changed(now), Waits: r.waits(now)}
 	ratios := r.ratios(now)
 	for _, n := range r.sorted() {
 		k := r.ranks[n]
@@ -145,6 +154,7 @@ func (k *rank) view(now time.Time, n int64, ratio Ratio) RankView {
 		v.Last = share(d)
 		v.Steps = float64(d.Steps) / seconds
 		v.Foreign = float64(d.Foreign) / 1e9 / seconds
+		v.Wait, v.Blame = float64(d.Wait)/1e9/seconds, float64(d.Blame)/1e9/seconds
 		var wall, steps uint64
 		for _, s := range sets {
 			wall += s.Wall
@@ -156,6 +166,47 @@ func (k *rank) view(now time.Time, n int64, ratio Ratio) RankView {
 		}
 	}
 	return v
+}
+
+// waited is the waits of about the last minute in seconds per second, by cause.
+func (k *rank) waited(now time.Time) map[string][2]float64 {
+	if len(k.past) == 0 || now.Sub(k.heard) > time.Minute {
+		return nil
+	}
+	last, first := &k.past[len(k.past)-1], k.before(now, time.Minute)
+	if first == nil {
+		first = &k.past[0]
+	}
+	seconds := last.at.Sub(first.at).Seconds()
+	if seconds == 0 {
+		return nil
+	}
+	waits := map[string][2]float64{}
+	for cause, w := range last.waits {
+		old := first.waits[cause]
+		waits[cause] = [2]float64{
+			float64(w.Wait-min(w.Wait, old.Wait)) / 1e9 / seconds, float64(w.Blame-min(w.Blame, old.Blame)) / 1e9 / seconds,
+		}
+	}
+	return waits
+}
+
+// waits are those of all ranks by cause.
+func (r *run) waits(now time.Time) []WaitView {
+	sums := map[string]float64{}
+	for _, k := range r.ranks {
+		for cause, w := range k.waited(now) {
+			sums[cause] += w[0] / float64(len(r.ranks))
+		}
+	}
+	views := []WaitView{}
+	for cause, share := range sums {
+		if share > 0 {
+			views = append(views, WaitView{cause, share})
+		}
+	}
+	slices.SortFunc(views, func(a, b WaitView) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Cause, b.Cause)) })
+	return views
 }
 
 // minute is what the rank did in about the last minute, up to when it was heard last: sums, how many seconds that was, and sums by set.

@@ -137,6 +137,12 @@ func show(w http.ResponseWriter, name string, p shown) {
 
 var functions = template.FuncMap{
 	"percent": func(part float64) string { return fmt.Sprintf("%.1f%%", 100*part) },
+	"part": func(part float64) string { // of time; nothing, if it is nothing
+		if part == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.1f%%", 100*part)
+	},
 	"ratio": func(r float64) string {
 		if r == 0 {
 			return "–"

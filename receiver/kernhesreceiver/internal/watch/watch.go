@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kernhes/kernhes/internal/waitsums"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/history"
@@ -44,7 +45,26 @@ func (f *Feed) Observe(now time.Time, sessions []fleet.Session) {
 			}
 		}
 	}
+	if waits, ok := waitsums.All(); ok {
+		join(readings, waits)
+	}
 	f.History.Observe(now, readings)
+}
+
+// join adds what the connector kernwaits has found of the ranks.
+func join(readings []history.Reading, waits map[waitsums.Key]waitsums.Sum) {
+	at := map[history.Key]*history.Reading{}
+	for i := range readings {
+		at[readings[i].Key] = &readings[i]
+		readings[i].Waits = map[string]history.Wait{}
+	}
+	for k, w := range waits {
+		if r := at[history.Key{Run: k.Run, Rank: k.Rank}]; r != nil {
+			r.Waits[k.Cause] = history.Wait{Wait: w.Wait, Blame: w.Blame}
+			r.Counters.Wait += w.Wait
+			r.Counters.Blame += w.Blame
+		}
+	}
 }
 
 // End takes the last reports of a session that has ended; gone: without saying so.
