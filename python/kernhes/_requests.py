@@ -13,21 +13,23 @@ class Requests:
     def tell(self, seq, requests):
         """Sends what is in a step: (id, tokens computed, tokens cached before[, trace id, or a function that gives it])."""
         self._step += 1
-        rows = [(self._number(name, trace), tokens, cached) for name, tokens, cached, *trace in requests]
+        step, known, rows = self._step, self._known, []
+        for request in requests:
+            k = known.get(request[0])
+            if k is None or (step + k[0]) % REPEAT == 0:
+                k = self._announce(request)
+            k[1] = step
+            rows += k[0], request[1], request[2]
         self._marks.step_requests(seq, rows)
-        if self._step % REPEAT == 0:
-            self._known = {name: k for name, k in self._known.items() if k[1] > self._step - REPEAT}
+        if step % REPEAT == 0:
+            self._known = {name: k for name, k in known.items() if k[1] > step - REPEAT}
 
-    def _number(self, name, trace):
+    def _announce(self, request):
+        """Says which request its number stands for; gives number and the step in which it was last."""
+        name, trace = request[0], request[3] if len(request) > 3 else 0
         known = self._known.get(name)
         if known is None:
             self._last = self._last % 0xFFFFFFFF + 1
-            known = self._known[name] = [self._last, self._step]
-            new = True
-        else:
-            known[1] = self._step
-            new = (self._step + known[0]) % REPEAT == 0
-        if new:
-            value = trace[0] if trace else 0
-            self._marks.request(known[0], str(name), (value() if callable(value) else value) or 0)
-        return known[0]
+            known = self._known[name] = [self._last, 0]
+        self._marks.request(known[0], str(name), (trace() if callable(trace) else trace) or 0)
+        return known
