@@ -3,6 +3,7 @@ package kernwaitsconnector
 import (
 	"time"
 
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/behaviour"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/cause"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/diverge"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/ledger"
@@ -22,6 +23,7 @@ const (
 //
 //	chunk ──digest──▶ steps ──pairing──▶ meetings ──cause──▶ ledger
 //	                                └──▶ steps of a group ──diverge──▶ differences
+//	      ──behaviour──▶ positions that meet
 type comparison struct {
 	config   *Config
 	shapes   *digest.Shapes
@@ -42,10 +44,18 @@ type builderKey struct {
 
 // A runState is what is counted of a run.
 type runState struct {
-	ledger *ledger.Run
-	finder *diverge.Finder
-	differ map[differKey]uint64
-	recent []diverge.Found // newest last
+	ledger  *ledger.Run
+	finder  *diverge.Finder
+	watcher *behaviour.Watcher
+	unseen  map[unseenKey]uint64 // ns
+	differ  map[differKey]uint64
+	recent  []diverge.Found // newest last
+}
+
+// An unseenKey is a label set of kern_behaviour_compute_seconds_total.
+type unseenKey struct {
+	rank    int64
+	program string
 }
 
 // A differKey is a label set of kern_ranks_diverged_total.
@@ -75,7 +85,42 @@ func (c *comparison) chunk(from *chunk.Chunk, now time.Time) {
 			rank = c.pairing.Rank(pairing.Source{Run: from.Run, Host: from.Host, Model: from.Model, Rank: from.Rank}, now)
 		}
 		c.steps++
+		c.watch(rank, &from.Steps[i], now)
 		c.pairing.Add(rank, step, now)
+	}
+}
+
+// watch takes the times of a whole step.
+func (c *comparison) watch(r *pairing.Rank, s *chunk.Step, now time.Time) {
+	if !c.config.Behaviour.Enabled || !s.Complete || !s.Pairs || s.Shape == nil || s.Offset > 0 || !s.Last {
+		return
+	}
+	run, shape := c.run(r.Run), c.shapes.Of(s.Shape)
+	run.watcher.Add(r.ID, s, shape, now)
+	if known := run.watcher.Shapes()[shape.Work]; known != nil && len(known.Compute) > 0 {
+		ns := uint64(0)
+		for _, i := range known.Compute {
+			ns += s.Durs[i]
+		}
+		key := unseenKey{r.ID, s.Program}
+		if _, ok := run.unseen[key]; !ok && len(run.unseen) >= c.config.MaxSeries {
+			key.program = ledger.Other
+		}
+		run.unseen[key] += ns
+	}
+}
+
+// meets gives the positions of a step that behave as meetings and count as compute.
+func (c *comparison) meets(run string) func(*chunk.Step, *digest.Shape) []int32 {
+	return func(s *chunk.Step, shape *digest.Shape) []int32 {
+		for r, state := range c.runs {
+			if r.Name == run {
+				if known := state.watcher.Shapes()[shape.Work]; known != nil && s.Seq >= known.From {
+					return known.Compute
+				}
+			}
+		}
+		return nil
 	}
 }
 
@@ -87,6 +132,9 @@ func (c *comparison) builder(key builderKey) *digest.Builder {
 			clear(c.builders) // a step that was open is incomplete
 		}
 		b = &digest.Builder{Shapes: c.shapes}
+		if c.config.Behaviour.Override {
+			b.Meets = c.meets(key.run)
+		}
 		c.builders[key] = b
 	}
 	return b
@@ -117,7 +165,8 @@ func (c *comparison) tick(now time.Time) {
 func (c *comparison) run(r *pairing.Run) *runState {
 	s := c.runs[r]
 	if s == nil {
-		s = &runState{ledger: ledger.New(c.config.MaxSeries), finder: diverge.New(), differ: map[differKey]uint64{}}
+		s = &runState{ledger: ledger.New(c.config.MaxSeries), finder: diverge.New(), watcher: behaviour.New(), unseen: map[unseenKey]uint64{},
+			differ: map[differKey]uint64{}}
 		c.runs[r] = s
 	}
 	return s

@@ -22,14 +22,29 @@ type Config struct {
 	// MaxMemoryMiB bounds the memory of the steps that wait. Beyond it the oldest are compared without those that lack. Default: 256.
 	MaxMemoryMiB int `mapstructure:"max_memory_mib"`
 
-	// MaxSeries bounds the label sets of each metric of a run; beyond it program and group are `other`. Default: 20000.
+	// MaxSeries bounds the sets of rank, program and group of a run; beyond it program and group are `other`. Default: 20000.
 	MaxSeries int `mapstructure:"max_series"`
+
+	// Behaviour finds the kernels in which ranks meet by their times, without their names.
+	Behaviour BehaviourConfig `mapstructure:"behaviour"`
+
+	_ struct{}
+}
+
+// BehaviourConfig says what is done with what kernels' times show.
+type BehaviourConfig struct {
+	// Enabled watches the times of kernels. It needs whole chunks, not digests. Default: true.
+	Enabled bool `mapstructure:"enabled"`
+
+	// Override compares kernels that behave as meetings and count as compute, as if they counted as communication. Default: false.
+	Override bool `mapstructure:"override"`
 
 	_ struct{}
 }
 
 func createDefaultConfig() component.Config {
-	return &Config{CollectionInterval: 10 * time.Second, WaitForRanks: 10 * time.Second, MaxMemoryMiB: 256, MaxSeries: 20000}
+	return &Config{CollectionInterval: 10 * time.Second, WaitForRanks: 10 * time.Second, MaxMemoryMiB: 256, MaxSeries: 20000,
+		Behaviour: BehaviourConfig{Enabled: true}}
 }
 
 // Unmarshal reads the configuration.
@@ -52,5 +67,6 @@ func (c *Config) Validate() error {
 	check(c.WaitForRanks >= time.Second && c.WaitForRanks <= time.Hour, "wait_for_ranks: %v: want 1s to 1h", c.WaitForRanks)
 	check(c.MaxMemoryMiB >= 1 && c.MaxMemoryMiB <= 1<<20, "max_memory_mib: %d: want 1 to %d", c.MaxMemoryMiB, 1<<20)
 	check(c.MaxSeries >= 100 && c.MaxSeries <= 1e6, "max_series: %d: want 100 to 1000000", c.MaxSeries)
+	check(c.Behaviour.Enabled || !c.Behaviour.Override, "behaviour::override: needs behaviour::enabled")
 	return errors.Join(faults...)
 }

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/behaviour"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/cause"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/diverge"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/ledger"
@@ -141,6 +142,12 @@ func (s *metricSet) run(r *runState) {
 		for _, why := range []pairing.Reason{pairing.Late, pairing.Memory, pairing.Duplicate} {
 			s.count(metadata.KernWaitsStepsDroppedTotal, rank.Dropped[why], rank.Rank, reasons[why])
 		}
+	}
+	for key, n := range r.watcher.Counts() {
+		s.count(metadata.KernBehaviourPositions, uint64(n), key.Program, key.Class, behaviour.Names[key.Behaviour])
+	}
+	for key, ns := range r.unseen {
+		s.seconds(metadata.KernBehaviourComputeSecondsTotal, ns, key.rank, key.program)
 	}
 	for key, n := range r.differ {
 		s.count(metadata.KernRanksDivergedTotal, n, key.rank, key.call, diverge.Names[key.difference])

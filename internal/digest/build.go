@@ -16,7 +16,10 @@ const sampled = 3
 // A Builder makes digests of the steps of one rank, which come in order. The zero Builder needs Shapes.
 type Builder struct {
 	Shapes *Shapes
+	// Meets, if it is set, gives positions of a step that are calls whatever their class, ascending. Of a step in parts none are.
+	Meets func(s *chunk.Step, shape *Shape) []int32
 
+	also      []int32          // what Meets gave for the open step
 	positions []chunk.Position // of the parts of the open step
 	open      Step
 	sweep     sweep
@@ -54,7 +57,10 @@ func (b *Builder) Add(s *chunk.Step) *Step {
 // begin opens a step.
 func (b *Builder) begin(s *chunk.Step) {
 	b.positions, b.durs, b.at, b.skip = b.positions[:0], b.durs[:0], 0, false
-	b.sweep = sweep{}
+	b.sweep, b.also = sweep{}, nil
+	if b.Meets != nil && s.Last && s.Shape != nil {
+		b.also = b.Meets(s, b.Shapes.Of(s.Shape))
+	}
 	b.open = Step{Seq: s.Seq, Pairs: s.Pairs, Complete: s.Complete, Program: s.Program, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
 		Start: s.Start, End: s.End, Compute: s.Compute, Idle: s.Idle, Foreign: s.Foreign}
 }
@@ -71,24 +77,36 @@ func (b *Builder) take(s *chunk.Step) {
 	b.sites = b.sites[:0]
 	for i := range s.Shape.Positions {
 		b.sites = append(b.sites, int32(len(b.open.Calls)))
-		if s.Shape.Positions[i].Class == chunk.Comm {
+		if b.calls(s, i) {
 			b.open.Calls = append(b.open.Calls, Call{Start: s.Starts[i], Dur: s.Durs[i]})
 		} else if (s.Offset+i)%sampled == 0 {
 			b.durs = append(b.durs, s.Durs[i])
 		}
 	}
 	for _, i := range b.order {
-		switch start, end := s.Starts[i], s.Starts[i]+s.Durs[i]; s.Shape.Positions[i].Class {
-		case chunk.Comm:
+		switch start, end := s.Starts[i], s.Starts[i]+s.Durs[i]; {
+		case b.calls(s, int(i)):
 			b.sweep.pass(start, b.open.Calls)
 			b.open.Calls[b.sites[i]].Before = b.sweep.until(start)
 			b.sweep.running = append(b.sweep.running, int(b.sites[i]))
-		case chunk.Compute:
+		case s.Shape.Positions[i].Class == chunk.Compute:
 			b.sweep.pass(start, b.open.Calls)
 			b.sweep.add(start, end)
 		}
 	}
 	b.sweep.pass(1<<63, b.open.Calls)
+}
+
+// calls reports whether a position of a part is a call.
+func (b *Builder) calls(s *chunk.Step, i int) bool {
+	if s.Shape.Positions[i].Class == chunk.Comm {
+		return true
+	}
+	if len(b.also) == 0 {
+		return false
+	}
+	_, ok := slices.BinarySearch(b.also, int32(i))
+	return ok
 }
 
 // sort has b.order be the order of starts. They are nearly in order: kernels of a second stream stand out.
@@ -122,6 +140,9 @@ func (b *Builder) end(s *chunk.Step) *Step {
 		step.Shape = b.Shapes.of(append(b.positions, s.Shape.Positions...))
 	case s.Shape == nil:
 		step.Shape = &Shape{}
+	case len(b.also) > 0:
+		step.Shape = b.Shapes.with(s.Shape, b.also)
+		step.Compute = b.sweep.compute
 	default:
 		step.Shape = b.Shapes.Of(s.Shape)
 	}

@@ -17,16 +17,20 @@ type Shapes struct {
 	known     map[uint64]*Shape
 	positions int
 	recent    map[*chunk.Shape]*Shape // of the chunk that is read
+	changed   map[*chunk.Shape]*Shape // likewise, with more calls than their classes say
 	text      []byte
 }
 
 // NewShapes returns Shapes that know none.
 func NewShapes() *Shapes {
-	return &Shapes{known: map[uint64]*Shape{}, recent: map[*chunk.Shape]*Shape{}}
+	return &Shapes{known: map[uint64]*Shape{}, recent: map[*chunk.Shape]*Shape{}, changed: map[*chunk.Shape]*Shape{}}
 }
 
 // Forget drops what is only of use within a chunk.
-func (s *Shapes) Forget() { clear(s.recent) }
+func (s *Shapes) Forget() {
+	clear(s.recent)
+	clear(s.changed)
+}
 
 // Of is the shape of a packed one.
 func (s *Shapes) Of(from *chunk.Shape) *Shape {
@@ -35,6 +39,20 @@ func (s *Shapes) Of(from *chunk.Shape) *Shape {
 	}
 	to := s.of(from.Positions)
 	s.recent[from] = to
+	return to
+}
+
+// with is the shape of a packed one, some of whose positions are calls whatever their class.
+func (s *Shapes) with(from *chunk.Shape, calls []int32) *Shape {
+	if to := s.changed[from]; to != nil {
+		return to
+	}
+	positions := slices.Clone(from.Positions)
+	for _, i := range calls {
+		positions[i].Class = chunk.Comm
+	}
+	to := s.of(positions)
+	s.changed[from] = to
 	return to
 }
 
