@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/kernhes/kernhes/internal/durations"
@@ -28,6 +30,9 @@ type Config struct {
 	// Behaviour finds the kernels in which ranks meet by their times, without their names.
 	Behaviour BehaviourConfig `mapstructure:"behaviour"`
 
+	// HTTP is the server that takes GET /status, with the settings of confighttp; `enabled: false` for none. Where another has the port, the connector warns and goes without. Default: endpoint 127.0.0.1:8990.
+	HTTP configoptional.Optional[confighttp.ServerConfig] `mapstructure:"http"`
+
 	_ struct{}
 }
 
@@ -43,8 +48,10 @@ type BehaviourConfig struct {
 }
 
 func createDefaultConfig() component.Config {
+	server := confighttp.NewDefaultServerConfig()
+	server.NetAddr.Endpoint = "127.0.0.1:8990"
 	return &Config{CollectionInterval: 10 * time.Second, WaitForRanks: 10 * time.Second, MaxMemoryMiB: 256, MaxSeries: 20000,
-		Behaviour: BehaviourConfig{Enabled: true}}
+		Behaviour: BehaviourConfig{Enabled: true}, HTTP: configoptional.Some(server)}
 }
 
 // Unmarshal reads the configuration.
@@ -68,5 +75,6 @@ func (c *Config) Validate() error {
 	check(c.MaxMemoryMiB >= 1 && c.MaxMemoryMiB <= 1<<20, "max_memory_mib: %d: want 1 to %d", c.MaxMemoryMiB, 1<<20)
 	check(c.MaxSeries >= 100 && c.MaxSeries <= 1e6, "max_series: %d: want 100 to 1000000", c.MaxSeries)
 	check(c.Behaviour.Enabled || !c.Behaviour.Override, "behaviour::override: needs behaviour::enabled")
+	check(!c.HTTP.HasValue() || c.HTTP.Get().NetAddr.Endpoint != "", "http::endpoint: is empty; for no server: http::enabled: false")
 	return errors.Join(faults...)
 }

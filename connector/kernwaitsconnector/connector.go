@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -29,6 +31,7 @@ type waitsConnector struct {
 	comparison *comparison
 	refused    map[string]uint64 // log records, by reason
 
+	server  *server
 	stop    context.CancelFunc // nil: not started
 	ticking sync.WaitGroup
 }
@@ -38,7 +41,17 @@ func newConnector(set connector.Settings, config *Config, next consumer.Metrics)
 }
 
 // Start begins to send metrics.
-func (c *waitsConnector) Start(context.Context, component.Host) error {
+func (c *waitsConnector) Start(ctx context.Context, host component.Host) error {
+	if c.config.HTTP.HasValue() {
+		var err error
+		c.server, err = serve(ctx, c.config.HTTP.Get(), host, c.set.TelemetrySettings, c.status)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			c.set.Logger.Warn("another process has the port, so the connector answers no GET /status", zap.Error(err))
+			componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
+		} else if err != nil {
+			return err
+		}
+	}
 	ticking, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.ticking.Go(func() {
@@ -93,11 +106,12 @@ func (c *waitsConnector) Shutdown(ctx context.Context) error {
 	c.stop = nil
 	c.ticking.Wait()
 	waitsums.Withdraw(c)
+	err := c.server.shutdown(ctx)
 	c.mu.Lock()
 	c.comparison.pairing.Flush()
 	c.mu.Unlock()
 	c.export(ctx, time.Now())
-	return nil
+	return err
 }
 
 // Capabilities says that logs stay as they are.

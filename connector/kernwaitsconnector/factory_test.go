@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/confighttp"
+	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/connector/connectortest"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -34,7 +36,9 @@ func TestConfigNamesEveryFault(t *testing.T) {
 func TestOtherLogsAreCounted(t *testing.T) {
 	sink := new(consumertest.MetricsSink)
 	set := connectortest.NewNopSettings(metadata.Type)
-	c, err := NewFactory().CreateLogsToMetrics(t.Context(), set, component.Config(createDefaultConfig()), sink)
+	config := createDefaultConfig().(*Config)
+	config.HTTP = configoptional.None[confighttp.ServerConfig]()
+	c, err := NewFactory().CreateLogsToMetrics(t.Context(), set, component.Config(config), sink)
 	require.NoError(t, err)
 	require.NoError(t, c.Shutdown(t.Context()), "before Start")
 	require.NoError(t, c.Start(t.Context(), componenttest.NewNopHost()))

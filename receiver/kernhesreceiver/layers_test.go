@@ -39,12 +39,13 @@ var layers = map[string][]string{
 
 	// The comparison of ranks.
 	"internal/digest": {"internal/chunk"},
-	"connector/kernwaitsconnector/internal/pairing":  {"internal/digest"},
-	"connector/kernwaitsconnector/internal/cause":    {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
-	"connector/kernwaitsconnector/internal/diverge":  {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
-	"connector/kernwaitsconnector/internal/ledger":   {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/pairing", "internal/digest"},
-	"connector/kernwaitsconnector/internal/metadata": {},
-	"connector/kernwaitsconnector": {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/diverge",
+	"connector/kernwaitsconnector/internal/behaviour": {"internal/chunk", "internal/digest"},
+	"connector/kernwaitsconnector/internal/pairing":   {"internal/digest"},
+	"connector/kernwaitsconnector/internal/cause":     {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
+	"connector/kernwaitsconnector/internal/diverge":   {"connector/kernwaitsconnector/internal/pairing", "internal/digest"},
+	"connector/kernwaitsconnector/internal/ledger":    {"connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/pairing", "internal/digest"},
+	"connector/kernwaitsconnector/internal/metadata":  {},
+	"connector/kernwaitsconnector": {"connector/kernwaitsconnector/internal/behaviour", "connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/diverge",
 		"connector/kernwaitsconnector/internal/ledger", "connector/kernwaitsconnector/internal/metadata", "connector/kernwaitsconnector/internal/pairing",
 		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations", "internal/waitsums"},
 
