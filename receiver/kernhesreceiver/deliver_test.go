@@ -13,8 +13,6 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumererror"
 	"go.opentelemetry.io/collector/pdata/plog"
-
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
 )
 
 // A logsPipeline takes chunks, or answers with what fails says of a call; the first call is 1.
@@ -141,7 +139,7 @@ func TestLastChunksAreTriedForAWhile(t *testing.T) {
 			c, _, _ := b.connect(1)
 			e := b.engine(1)
 			// The two chunks are cut as the session ends, so that only the last tries offer them.
-			e.EndsWith(enginetest.Chunk(0), enginetest.Chunk(0))
+			e.EndsWithChunks(2)
 			c.bye(1)
 			c.ack(1)
 			assert.Equal(t, want, e.Became())

@@ -10,23 +10,22 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// An OutboundChunk is a chunk on its way to the logs pipeline.
+// An OutboundChunk is a chunk on its way to the logs pipeline. Whoever takes it releases its hold.
 type OutboundChunk struct {
 	*chunk.Sealed
+	*Hold
 	Source *Source
-	of     *deviceState
 }
 
-// holds is what lies in it.
-func (c *OutboundChunk) holds() records { return records{uint64(c.Kernels), uint64(c.Copies)} }
+// recordsOf is what lies in a chunk.
+func recordsOf(c *chunk.Sealed) records { return records{uint64(c.Kernels), uint64(c.Copies)} }
 
 // A packing is what a process has packed and not handed over.
 //
 //	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ chunks ──▶ session
-//	frames on which they rest:             packed.open                   sent
+//	frames on which they rest:             packed.open            the chunk's hold
 type packing struct {
 	chunks []OutboundChunk
-	held   frameHold // of what lies in chunks, or was taken and is not settled
 }
 
 // A frameHold is the first frame that is not to be acknowledged yet; 0: none.
@@ -79,13 +78,18 @@ func (p *Process) packer(d *deviceState, rank int64) *chunk.Packer {
 func (p *Process) post(d *deviceState, s *chunk.Sealed) {
 	kept := *s
 	kept.Body = bytes.Clone(s.Body) // the packer's is valid during the call
-	out := OutboundChunk{&kept, p.source(d, d.packed.rank), d}
-	p.packing.chunks = append(p.packing.chunks, out)
-	d.packed.books.sealed.add(out.holds())
-	if open := d.packed.open; open != 0 {
-		p.packing.held.with(uint64(open))
-		d.packed.open = 0
-	}
+	n, b := recordsOf(&kept), &d.packed.books
+	b.sealed.add(n)
+	hold := p.holds.add(max(uint64(d.packed.open), 1), func(taken bool) {
+		b.sealed.sub(n)
+		if taken {
+			b.consumed.add(n)
+		} else {
+			b.refused.add(n)
+		}
+	})
+	d.packed.open = 0
+	p.packing.chunks = append(p.packing.chunks, OutboundChunk{&kept, hold, p.source(d, d.packed.rank)})
 }
 
 // pack takes a final step.
@@ -239,17 +243,6 @@ func (p *Process) TakeChunks() []OutboundChunk {
 	chunks := p.packing.chunks
 	p.packing.chunks = nil
 	return chunks
-}
-
-// delivered takes what became of a chunk that was taken: the pipeline took it, or refused it for good.
-func (p *Process) Delivered(one OutboundChunk, taken bool) {
-	b := &one.of.packed.books
-	b.sealed.sub(one.holds())
-	if taken {
-		b.consumed.add(one.holds())
-	} else {
-		b.refused.add(one.holds())
-	}
 }
 
 // packedBooks are what became of what was packed.

@@ -38,14 +38,13 @@ func playPacked(t *testing.T, frames [][]byte) (p *Process, chunks []*chunk.Chun
 		if f.Kind == wire.KindBye {
 			p.End(false)
 		}
-		for _, one := range p.TakeChunks() {
+		for _, one := range takeChunks(p) {
 			require.Equal(t, p.info["mode"], one.Source.Mode)
 			require.LessOrEqual(t, len(one.Body), chunk.MaxBytes)
 			c, err := chunk.Unpack(one.Body)
 			require.NoError(t, err)
 			chunks = append(chunks, c)
 		}
-		p.Settled()
 	}
 }
 
@@ -149,8 +148,7 @@ func TestSteadyStepsAreAcknowledged(t *testing.T) {
 		s.Ran(uint32(i+1), at+10, at+30)
 		if i%10 == 9 {
 			s.Flushed(at + 100)
-			s.p.TakeChunks()
-			s.p.Settled()
+			takeChunks(s.p)
 			// What is not acknowledged: an open chunk of 64 steps, and the steps since the last flush.
 			require.LessOrEqual(t, s.Number-s.p.Acknowledgeable(), uint64(frames*(64+20)), "frames after step %d", i)
 		}

@@ -57,8 +57,7 @@ func BenchmarkGraphSteps(b *testing.B) {
 			if err := p.Frame(f); err != nil {
 				b.Fatal(err)
 			}
-			p.TakeSteps()
-			p.Settled()
+			takeSteps(p)
 		}
 		p.End(false)
 		taken += cpu(b) - at

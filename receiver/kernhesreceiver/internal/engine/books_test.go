@@ -118,9 +118,8 @@ func TestAcknowledgementsCountCopiesAndLateFrames(t *testing.T) {
 	var before Unattributed
 	counted := func(frame uint64) Unattributed {
 		t.Helper()
-		s.p.packing.held = 0
 		if frame < 9 {
-			s.p.packing.held = frameHold(frame + 1)
+			defer s.p.holds.add(frame+1, nil).Release(true)
 		}
 		require.Equal(t, frame, s.p.Acknowledgeable())
 		now := s.p.Unattributed()

@@ -169,6 +169,8 @@ func TestHeldCopiesAreNotAcknowledgedAndBounded(t *testing.T) {
 	s.Flushed(100)
 	s.bye()
 	booksHold(t, s.p)
+	require.Zero(t, s.p.Acknowledgeable(), "nobody has taken the chunks")
+	takeChunks(s.p)
 	require.Equal(t, s.Number, s.p.Acknowledgeable())
 	require.Empty(t, s.p.devices[0].packed.held.copies)
 }

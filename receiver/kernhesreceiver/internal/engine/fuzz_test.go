@@ -44,12 +44,11 @@ func FuzzProcess(f *testing.F) {
 		packed := uint64(0)
 		take := func() {
 			booksHold(t, p, books.OfShimKernels, books.OfShimCopies)
-			for _, one := range p.TakeChunks() {
+			for _, one := range takeChunks(p) {
 				c, err := chunk.Unpack(one.Body)
 				require.NoError(t, err)
 				packed += uint64(c.Rows())
 			}
-			p.Settled()
 			p.Unattributed()
 		}
 		feed(t, p, b, take)

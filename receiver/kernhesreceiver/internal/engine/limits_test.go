@@ -106,6 +106,7 @@ func TestMemoryIsBoundedWithoutAFlush(t *testing.T) {
 			s.Launch(1, 0xfffffff) // holds every frame after it back, once there is something
 			for i := range uint32(4000) {
 				one(s, i+1)
+				takeChunks(s.p)
 				s.p.Unattributed() // as the session does when it acknowledges
 				require.LessOrEqual(t, s.p.bytes(), s.p.set.maxBytes*5/4)
 			}

@@ -6,7 +6,13 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// A stepLine is one step.
+// An OutboundStep is a final step on its way to the dump. Whoever takes it releases its hold.
+type OutboundStep struct {
+	StepTotals
+	*Hold
+}
+
+// StepTotals is one step as the dump has it.
 type StepTotals struct {
 	Kind             string `json:"kind"`
 	Run              string `json:"run"`

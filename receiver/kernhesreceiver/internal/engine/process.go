@@ -73,7 +73,8 @@ type Process struct {
 	missing            uint64            // records that launches lacked when they were given up
 	shim               shimBooks
 	stats              map[uint32]uint64
-	totals             []StepTotals
+	totals             []OutboundStep
+	holds              openHolds // of what has left, or will
 	packing            packing
 	early              []early // records that wait for the clock of a flush
 	ledger             ledger
@@ -378,8 +379,8 @@ func (p *Process) Holds() (frame uint64, by string) {
 	for _, e := range p.early {
 		hold(e.frame, "records that end after the last flush")
 	}
-	if p.packing.held != 0 {
-		hold(uint64(p.packing.held), "the logs pipeline or the dump")
+	if f, ok := p.holds.first(); ok {
+		hold(f, "the logs pipeline or the dump")
 	}
 	return frame, by
 }
@@ -390,12 +391,9 @@ func (p *Process) Unattributed() Unattributed {
 	return p.acknowledgedCounts
 }
 
-// takeLines returns the steps that became final since the last call.
-func (p *Process) TakeSteps() []StepTotals {
+// TakeSteps returns the steps that became final since the last call.
+func (p *Process) TakeSteps() []OutboundStep {
 	lines := p.totals
 	p.totals = nil
 	return lines
 }
-
-// settled tells that what was last taken is written and consumed.
-func (p *Process) Settled() { p.packing.held = 0 }

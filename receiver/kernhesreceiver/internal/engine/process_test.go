@@ -74,7 +74,7 @@ func play(frames [][]byte, each func(*Process)) (*Process, []StepTotals, error) 
 		f, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			p.End(true)
-			return p, append(lines, p.TakeSteps()...), nil
+			return p, append(lines, takeSteps(p)...), nil
 		}
 		if err != nil {
 			return p, lines, err
@@ -93,8 +93,7 @@ func play(frames [][]byte, each func(*Process)) (*Process, []StepTotals, error) 
 		if f.Kind == wire.KindBye {
 			p.End(false)
 		}
-		lines = append(lines, p.TakeSteps()...)
-		p.Settled()
+		lines = append(lines, takeSteps(p)...)
 		if each != nil {
 			each(p)
 		}

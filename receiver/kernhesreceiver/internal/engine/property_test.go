@@ -243,11 +243,8 @@ func (l *pipeline) take(p *Process, all bool) {
 			l.rows.consumed.add(rows)
 		}
 		l.last[c.Device] = c
-		p.Delivered(one, !refused)
+		one.Release(!refused)
 		l.waiting = l.waiting[1:]
-	}
-	if len(l.waiting) == 0 {
-		p.Settled()
 	}
 }
 

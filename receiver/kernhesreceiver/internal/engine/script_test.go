@@ -67,8 +67,7 @@ func scriptFor(t *testing.T, p *Process) *script {
 	s.Script = &shimscript.Script{Out: func(f wire.Frame) {
 		t.Helper()
 		require.NoError(t, s.p.Frame(f))
-		s.lines = append(s.lines, s.p.TakeSteps()...)
-		s.p.Settled()
+		s.lines = append(s.lines, takeSteps(s.p)...)
 	}}
 	return s
 }
@@ -79,8 +78,7 @@ func (s *script) bye() {
 }
 func (s *script) end(gone bool) {
 	s.p.End(gone)
-	s.lines = append(s.lines, s.p.TakeSteps()...)
-	s.p.Settled()
+	s.lines = append(s.lines, takeSteps(s.p)...)
 }
 
 // report checks the books and returns the numbers of the first device.
@@ -96,4 +94,22 @@ func (s *script) oneStep(at uint64, c uint32) {
 	s.Launch(at+1, c)
 	s.Pop(at + 2)
 	s.Ran(c, at+10, at+30)
+}
+
+// takeSteps takes final steps as a dump does that is always written.
+func takeSteps(p *Process) (steps []StepTotals) {
+	for _, one := range p.TakeSteps() {
+		steps = append(steps, one.StepTotals)
+		one.Release(true)
+	}
+	return steps
+}
+
+// takeChunks takes chunks as a pipeline does that never refuses.
+func takeChunks(p *Process) []OutboundChunk {
+	chunks := p.TakeChunks()
+	for _, one := range chunks {
+		one.Release(true)
+	}
+	return chunks
 }

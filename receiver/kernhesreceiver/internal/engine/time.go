@@ -165,8 +165,7 @@ func (p *Process) final(d *deviceState, s *step.Step) {
 		p.pack(d, s, n)
 	}
 	if p.set.totals {
-		p.totals = append(p.totals, p.line(d, s, n))
-		p.packing.held.with(s.Frame)
+		p.totals = append(p.totals, OutboundStep{p.line(d, s, n), p.holds.add(s.Frame, nil)})
 	}
 }
 

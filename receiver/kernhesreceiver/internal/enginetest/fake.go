@@ -25,12 +25,12 @@ type Fake struct {
 	received uint64
 	held     uint64
 	pack     uint64
-	totals   []engine.StepTotals
-	pending  int // totals and chunks that are not settled
+	totals   []engine.OutboundStep
+	holds    map[uint64]int // of steps and chunks, by frame
 
 	chunks     []engine.OutboundChunk
-	lastChunks []engine.OutboundChunk // made when it ends
-	became     []bool                 // of chunks, in order: taken by the pipeline, or refused
+	lastChunks int    // made when it ends
+	became     []bool // of chunks, in order: taken by the pipeline, or refused
 	count      engine.Unattributed
 	asked      int // how often the counts were asked for
 	steps      uint64
@@ -41,16 +41,35 @@ type Fake struct {
 // New returns the account of a process that said HELLO.
 func New(hello wire.Hello) *Fake { return &Fake{hello: hello, since: time.Now()} }
 
-// Chunk is a chunk of three kernels and two copies.
-func Chunk(bytes int) engine.OutboundChunk {
-	return engine.OutboundChunk{Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &engine.Source{}}
+// hold holds a frame. The caller holds mu.
+func (e *Fake) hold(frame uint64, became func(taken bool)) *engine.Hold {
+	if e.holds == nil {
+		e.holds = map[uint64]int{}
+	}
+	e.holds[frame]++
+	return engine.NewHold(func(taken bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.holds[frame]--; e.holds[frame] == 0 {
+			delete(e.holds, frame)
+		}
+		became(taken)
+	})
 }
 
-// EndsWith has chunks cut when the account ends.
-func (e *Fake) EndsWith(chunks ...engine.OutboundChunk) {
+// outbound is a chunk of three kernels and two copies. The caller holds mu.
+func (e *Fake) outbound(bytes int) engine.OutboundChunk {
+	return engine.OutboundChunk{
+		Sealed: &chunk.Sealed{Body: make([]byte, bytes), Kernels: 3, Copies: 2}, Source: &engine.Source{},
+		Hold: e.hold(e.received, func(taken bool) { e.became = append(e.became, taken) }),
+	}
+}
+
+// EndsWithChunks has so many empty chunks cut when the account ends.
+func (e *Fake) EndsWithChunks(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lastChunks = chunks
+	e.lastChunks = n
 }
 
 // Became is what became of the chunks, in order: taken by the pipeline, or refused.
@@ -79,9 +98,9 @@ func (e *Fake) Frame(f wire.Frame) error {
 	case f.Kind == wire.KindBye:
 	case word == "step":
 		e.steps++
-		e.totals = append(e.totals, engine.StepTotals{
+		e.totals = append(e.totals, engine.OutboundStep{StepTotals: engine.StepTotals{
 			Kind: "step", Session: engine.SessionName(e.hello.Session), ID: id, Frame: f.Number, Complete: true,
-		})
+		}, Hold: e.hold(f.Number, func(bool) {})})
 	case word == "outside":
 		e.count.Outside++
 	case word == "lose":
@@ -95,7 +114,7 @@ func (e *Fake) Frame(f wire.Frame) error {
 		if err != nil {
 			return err
 		}
-		e.chunks = append(e.chunks, Chunk(bytes))
+		e.chunks = append(e.chunks, e.outbound(bytes))
 	case word == "release":
 		e.held = 0
 	case word == "bad":
@@ -115,27 +134,27 @@ func (e *Fake) Received() uint64 {
 func (e *Fake) Acknowledgeable() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.pending > 0:
-		return 0
-	case e.held > 0:
-		return e.held - 1
-	case e.pack > 0:
-		return e.pack - 1
+	frame := e.received
+	for held := range e.holds {
+		frame = min(frame, held-1)
 	}
-	return e.received
+	for _, held := range []uint64{e.held, e.pack} {
+		if held > 0 {
+			frame = min(frame, held-1)
+		}
+	}
+	return frame
 }
 
 // Holds says that a word holds the rest.
 func (e *Fake) Holds() (uint64, string) { return e.Acknowledgeable(), "a word" }
 
 // TakeSteps returns the steps since the last call.
-func (e *Fake) TakeSteps() []engine.StepTotals {
+func (e *Fake) TakeSteps() []engine.OutboundStep {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	totals := e.totals
 	e.totals = nil
-	e.pending += len(totals)
 	return totals
 }
 
@@ -145,15 +164,7 @@ func (e *Fake) TakeChunks() []engine.OutboundChunk {
 	defer e.mu.Unlock()
 	chunks := e.chunks
 	e.chunks = nil
-	e.pending += len(chunks)
 	return chunks
-}
-
-// Delivered takes what became of a chunk.
-func (e *Fake) Delivered(_ engine.OutboundChunk, taken bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.became = append(e.became, taken)
 }
 
 // Cut settles what waits for a cut.
@@ -161,13 +172,6 @@ func (e *Fake) Cut() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.pack = 0
-}
-
-// Settled settles what was taken.
-func (e *Fake) Settled() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.pending = 0
 }
 
 // Unattributed counts the records without a step.
@@ -190,7 +194,9 @@ func (e *Fake) End(bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended, e.held, e.pack = true, 0, 0
-	e.chunks, e.lastChunks = append(e.chunks, e.lastChunks...), nil
+	for ; e.lastChunks > 0; e.lastChunks-- {
+		e.chunks = append(e.chunks, e.outbound(0))
+	}
 }
 
 // Reports are one report.

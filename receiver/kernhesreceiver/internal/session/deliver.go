@@ -26,7 +26,6 @@ func (t *Sessions) deliver(ctx context.Context, s *session) (pending bool) {
 		if err == nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.engine.Settled()
 			return s.engine.Acknowledgeable() > s.acked
 		}
 		if s.unsent() <= maxUnsent {

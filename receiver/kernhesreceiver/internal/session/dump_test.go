@@ -61,7 +61,9 @@ func TestLinesThatAreGivenUpAreCounted(t *testing.T) {
 	s := newSession(1, enginetest.New(wire.Hello{}), remembered{})
 	const waiting, over = 65_536, 3
 	for id := range waiting + over {
-		s.lines = append(s.lines, engine.StepTotals{Kind: "step", Session: "01", ID: strconv.Itoa(id)})
+		s.lines = append(s.lines, engine.OutboundStep{
+			StepTotals: engine.StepTotals{Kind: "step", Session: "01", ID: strconv.Itoa(id)}, Hold: engine.NewHold(nil),
+		})
 	}
 	lost, err := s.deliver(d, nil)
 	require.Error(t, err)

@@ -14,17 +14,15 @@ import (
 
 // An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
 type Account interface {
-	Frame(f wire.Frame) error             // takes one frame; an error ends the connection, not the session
-	Received() uint64                     // highest numbered frame taken
-	Acknowledgeable() uint64              // highest frame of which every record is settled
-	Holds() (uint64, string)              // the same, and what rests on the frame after it; "": nothing
-	TakeSteps() []engine.StepTotals       // steps that closed since the last call, in order of closing
-	TakeChunks() []engine.OutboundChunk   // chunks of packed steps that were cut since the last call
-	Cut()                                 // makes chunks of all packed steps
-	Settled()                             // what was last taken is written and consumed
-	Delivered(engine.OutboundChunk, bool) // the pipeline took a chunk (true), or it is refused for good
-	Unattributed() engine.Unattributed    // records in frames up to acknowledgeable that are settled without a step
-	End(gone bool)                        // the engine said BYE, or is gone: everything open closes
+	Frame(f wire.Frame) error           // takes one frame; an error ends the connection, not the session
+	Received() uint64                   // highest numbered frame taken
+	Acknowledgeable() uint64            // highest frame of which every record is settled
+	Holds() (uint64, string)            // the same, and what rests on the frame after it; "": nothing
+	TakeSteps() []engine.OutboundStep   // steps that closed since the last call, in order of closing
+	TakeChunks() []engine.OutboundChunk // chunks of packed steps that were cut since the last call
+	Cut()                               // makes chunks of all packed steps
+	Unattributed() engine.Unattributed  // records in frames up to acknowledgeable that are settled without a step
+	End(gone bool)                      // the engine said BYE, or is gone: everything open closes
 	Ended() bool
 	Reports() []engine.Report
 	Standing() engine.Standing
@@ -52,8 +50,8 @@ type session struct {
 	lost    *losses             // before the configuration was reloaded; nil: nothing
 	ended   bool
 
-	// What waits to be delivered; whoever has the turn has these.
-	lines  []engine.StepTotals
+	// What waits to be delivered; whoever has the ingest lock has these.
+	lines  []engine.OutboundStep
 	chunks []engine.OutboundChunk
 }
 
@@ -70,7 +68,7 @@ const (
 	maxUnsent = 8 << 20
 )
 
-// frame gives a frame to the engine. The caller holds mu, and has the turn.
+// frame gives a frame to the engine. The caller holds mu, and has the ingest lock.
 func (s *session) frame(f wire.Frame) error {
 	s.lost.next(f.Number, s.engine)
 	err := s.engine.Frame(f)
@@ -85,13 +83,13 @@ func (s *session) reports() []engine.Report {
 	return reports
 }
 
-// collect takes what has become final from the engine. The caller holds mu, and has the turn.
+// collect takes what has become final from the engine. The caller holds mu, and has the ingest lock.
 func (s *session) collect() {
 	s.lines = append(s.lines, s.engine.TakeSteps()...)
 	s.chunks = append(s.chunks, s.engine.TakeChunks()...)
 }
 
-// unsent is how many bytes of chunks wait. The caller has the turn.
+// unsent is how many bytes of chunks wait. The caller has the ingest lock.
 func (s *session) unsent() (n int) {
 	for _, p := range s.chunks {
 		n += len(p.Body)
@@ -99,8 +97,8 @@ func (s *session) unsent() (n int) {
 	return n
 }
 
-// deliver writes the lines that wait and sends the chunks. It returns the lines that were given up, and an error if
-// something could not be delivered now: then nothing new may be acknowledged. The caller has the turn, and not mu.
+// deliver sends the chunks that wait and writes the lines. It returns the lines that were given up, and an error if something
+// could not be delivered now: then the frames on which it rests are not acknowledged. The caller has the ingest lock, and not mu.
 func (s *session) deliver(j *journal, send func(*engine.OutboundChunk) (taken bool, err error)) (lost int, err error) {
 	for len(s.chunks) > 0 {
 		taken, err := send(&s.chunks[0])
@@ -109,27 +107,38 @@ func (s *session) deliver(j *journal, send func(*engine.OutboundChunk) (taken bo
 		}
 		s.parted(taken)
 	}
-	if j == nil {
-		s.lines = s.lines[:0]
-		return 0, nil
-	}
-	for len(s.lines) > 0 {
-		if err := j.step(s.id, &s.lines[0]); err != nil {
-			if over := len(s.lines) - maxUnwritten; over > 0 {
-				lost = over
-				s.lines = append(s.lines[:0], s.lines[over:]...)
-			}
-			return lost, err
+	written := 0
+	for ; j != nil && written < len(s.lines); written++ {
+		if err = j.step(s.id, &s.lines[written].StepTotals); err != nil {
+			break
 		}
-		s.lines = s.lines[1:]
 	}
-	return 0, nil
+	if j == nil {
+		written = len(s.lines)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partedLines(written, true)
+	if err != nil {
+		lost = max(0, len(s.lines)-maxUnwritten)
+		s.partedLines(lost, false)
+	}
+	return lost, err
 }
 
-// parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the turn, and not mu.
+// partedLines lets go of the first n lines that wait: they are written, or given up. The caller holds mu.
+func (s *session) partedLines(n int, written bool) {
+	for i := range s.lines[:n] {
+		s.lines[i].Release(written)
+	}
+	s.lines = append(s.lines[:0], s.lines[n:]...)
+}
+
+// parted lets go of the first chunk that waits: the pipeline took it, or it is refused. The caller has the
+// ingest lock, and not mu.
 func (s *session) parted(taken bool) {
 	s.mu.Lock()
-	s.engine.Delivered(s.chunks[0], taken)
+	s.chunks[0].Release(taken)
 	s.mu.Unlock()
 	s.chunks = s.chunks[1:]
 }
@@ -138,7 +147,7 @@ func (s *session) parted(taken bool) {
 // The caller holds mu.
 func (s *session) acknowledge(j *journal) (frame uint64, ok bool, err error) {
 	frame = s.engine.Acknowledgeable()
-	if frame <= s.acked || len(s.lines)+len(s.chunks) > 0 {
+	if frame <= s.acked {
 		return 0, false, nil
 	}
 	if j != nil {
@@ -158,21 +167,22 @@ func (s *session) ackLine(frame uint64) jsonl.AckLine {
 
 // finish writes the session's last lines, one write for all: a kill leaves them all or, at the worst, a session
 // line without its ack line, which is then written again. The engine has ended and all is delivered, unless failed
-// says why it could not be. The caller holds mu.
-func (s *session) finish(j *journal, gone bool, failed error) (reports []engine.Report, err error) {
-	s.engine.Settled()
+// says why it could not be: then it returns how many lines are given up. The caller holds mu.
+func (s *session) finish(j *journal, gone bool, failed error) (reports []engine.Report, unwritten int, err error) {
 	s.ended = true
+	unwritten = len(s.lines)
+	s.partedLines(unwritten, false)
 	reports = s.reports()
 	frame := max(s.acked, s.engine.Acknowledgeable())
 	if failed != nil || j == nil {
 		s.acked = frame
-		return reports, failed
+		return reports, unwritten, failed
 	}
 	if err := j.end(s.id, jsonl.SessionLines(s.id, reports, how(gone)), how(gone), s.ackLine(frame)); err != nil {
-		return reports, err
+		return reports, unwritten, err
 	}
 	s.acked, s.counted = frame, s.engine.Unattributed()
-	return reports, nil
+	return reports, unwritten, nil
 }
 
 // how a session ended, as metrics and the dump say it.

@@ -158,8 +158,8 @@ func (t *Sessions) finish(ctx context.Context, s *session, gone bool) (uint64, e
 	s.mu.Unlock()
 	failed := t.deliverLast(ctx, s)
 	s.mu.Lock()
-	reports, err := s.finish(t.journal, gone, failed)
-	unwritten, frame := len(s.lines), s.acked
+	reports, unwritten, err := s.finish(t.journal, gone, failed)
+	frame := s.acked
 	s.mu.Unlock()
 	t.delivered(ctx, unwritten, err)
 	t.end(s, gone)
