@@ -13,7 +13,7 @@ def watch():
     global _watched
     torch = sys.modules.get("torch")
     graph = getattr(getattr(torch, "cuda", None), "CUDAGraph", None)
-    if _watched is not None or graph is None or list(inspect.signature(graph.replay).parameters) != ["self"]:
+    if _watched is not None or graph is None or not _known(graph.replay):
         return
     _watched = original = graph.replay
 
@@ -24,6 +24,13 @@ def watch():
 
     replay.__doc__ = original.__doc__
     graph.replay = replay
+
+
+def _known(replay):
+    try:
+        return list(inspect.signature(replay).parameters) == ["self"]
+    except (TypeError, ValueError):  # it is no Python function
+        return False
 
 
 def replays():

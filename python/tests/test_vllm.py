@@ -178,6 +178,16 @@ class Vllm(Rig):
         worker.execute_model(output(cached=[("a", 1, 640, 1)]))
         self.assertEqual(self.pushed(), ["step:decode seq=0,seqs=1,tokens=1,kv=641"])
 
+    def test_graphs_are_not_counted_where_replay_is_another(self):
+        for replay in (lambda self, stream: None, min):
+            self.setUp()
+            sys.modules["torch"].cuda.CUDAGraph.replay = replay
+            worker = self.load(self.worker_class())
+            self.driver.reached = 100
+            worker.execute_dummy_batch()
+            self.assertIs(sys.modules["torch"].cuda.CUDAGraph.replay, replay)
+            self.assertEqual([s.graphs for s in self.steps()], [0xFFFFFFFF])
+
     def test_requests_of_the_first_rank(self):
         self.setenv("KERNHES_REQUESTS", "1")
         kind = self.worker_class()
