@@ -129,6 +129,7 @@ class Vllm(Rig):
             (output(new=[("c", 100, 0)], cached=[("a", 1, 641, 2)]), "step:mixed seq=2,seqs=2,tokens=101,kv=742,mode=piecewise"),
             (output(cached=[("d", 256, 512, 0)]), "step:prefill seq=3,seqs=1,tokens=256,kv=768,mode=piecewise"),
             (output(cached=[("d", 2048, 768, 0), ("a", 1, 643, 4)]), "step:mixed seq=4,seqs=2,tokens=2049,kv=3460,mode=eager"),
+            (output(new=[("e", 512, 0)]), "step:prefill seq=5,seqs=1,tokens=512,kv=512,mode=piecewise"),  # the largest that is captured
         ]:
             self.assertEqual(worker.execute_model(out), "theirs")
             self.assertEqual(self.pushed(), [want])
