@@ -373,3 +373,20 @@ func (j *Joiner) compact() {
 	clear(j.open[n:])
 	j.open, j.openHead = j.open[:n], 0
 }
+
+// Waiting is the launch that waits longest for records; nil: none waits.
+func (j *Joiner) Waiting() *Launch { return j.oldest() }
+
+// Due is the node of a replay that is the first whose kernel did not come, in order of capture; nil: that is not known.
+func (l *Launch) Due() *Node {
+	if l.graph == nil || l.got == 0 {
+		return nil
+	}
+	for i := range l.graph.Nodes {
+		seen := i>>6 < len(l.seen) && l.seen[i>>6]&(1<<(i&63)) != 0
+		if n := &l.graph.Nodes[i]; n.gives() && !seen {
+			return n
+		}
+	}
+	return nil
+}

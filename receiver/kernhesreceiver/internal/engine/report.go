@@ -24,8 +24,9 @@ type Report struct {
 	RankFrom string
 	Late     uint64 // times that evidence for run or rank came too late to count
 
-	Tracing bool // kernels are traced now
-	Hung    bool // nothing happens, and kernels that were launched do not come
+	Tracing bool   // kernels are traced now
+	Hung    bool   // nothing happens, and kernels that were launched do not come
+	Stall   *Stall // where it stands, if nothing goes on; else nil
 
 	Silent time.Duration // since its session's last frame came, by the collector's clock
 	Down   string        // why it is not heard; empty: it is

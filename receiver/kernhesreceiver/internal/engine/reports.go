@@ -96,7 +96,7 @@ func (p *Process) report(d *deviceState) Report {
 	counts := p.counts(d)
 	r := Report{
 		Info: maps.Clone(p.info), Claims: p.claimed(), RunFrom: p.runFrom(), RankFrom: p.rankFrom(),
-		Mode: p.mode, Tracing: !p.untraced, Hung: p.hung(), Rank: d.rank, Device: int(d.id),
+		Mode: p.mode, Tracing: !p.untraced, Hung: p.hung(), Stall: p.stall(d), Rank: d.rank, Device: int(d.id),
 		SinceNS: p.since, NowNS: p.now, FirstNS: t.First, LastNS: d.lastKernelEnd, WatermarkNS: t.Watermark, LastStepNS: d.lastStep,
 		ComputeNS: t.Compute, CommNS: t.Comm, IdleNS: t.Idle, UnknownNS: t.Unknown,
 		OverlapNS: t.Overlapped, CopyNS: t.Copy, CUPTINS: d.taken.in(p.mode, d.kernels).cost,

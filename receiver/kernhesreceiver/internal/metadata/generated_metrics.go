@@ -100,6 +100,7 @@ var (
 	KernPackedResidue                    = &Metric{"kern_packed_residue", "Records packed less those that the logs pipeline took or refused and the pending ones; anything but 0 is a fault of the receiver.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernRangeFaultsTotal                 = &Metric{"kern_range_faults_total", "NVTX ranges of the process whose push and pop do not match.", "{range}", Sum, false, []string{"rank", "fault"}}
 	KernRangesOpen                       = &Metric{"kern_ranges_open", "NVTX ranges of the process that are open now. A number that grows shows ranges that are pushed and never popped; GET /status names them.", "{range}", Gauge, false, []string{"rank"}}
+	KernRankBlocksRun                    = &Metric{"kern_rank_blocks_run", "1 if nothing goes on in a rank of the run for 4 s, and this rank is why; else 0. A rank whose process ended is in kern_up.", "{flag}", Gauge, false, []string{"rank", "why"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Connected engine processes that claim a rank of a start that another one claims too; each has a run of its own.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
 	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so, and by their run and first rank: 0 while one is live.", "{session}", Sum, false, []string{"end", "run", "rank"}}
@@ -173,6 +174,7 @@ var Metrics = []*Metric{
 	KernPackedResidue,
 	KernRangeFaultsTotal,
 	KernRangesOpen,
+	KernRankBlocksRun,
 	KernRankConflicts,
 	KernSessions,
 	KernSessionsEndedTotal,

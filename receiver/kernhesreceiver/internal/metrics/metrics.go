@@ -109,8 +109,8 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
 // its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
-// quiet says that its run does not communicate, as far as is known.
-func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, instance, version string, now time.Time) {
+// quiet says that its run does not communicate, as far as is known; blocks is why the run stands still because of it, or empty.
+func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.Why, instance, version string, now time.Time) {
 	if r.Unplaced {
 		return
 	}
@@ -148,6 +148,13 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, instance, vers
 	s.seconds(metadata.KernInStepSecondsTotal, r.Coverage.InStep.NS)
 	s.seconds(metadata.KernLabelledSecondsTotal, r.Coverage.Labelled.NS)
 	s.flag(metadata.KernCommUnseen, quiet)
+	for _, why := range fleet.Whys {
+		one := uint64(0)
+		if why == blocks {
+			one = 1
+		}
+		s.count(metadata.KernRankBlocksRun, one, string(why))
+	}
 	s.byText(metadata.KernCopiesTotal, r.Copies)
 	s.count(metadata.KernLaunchesTotal, r.Launches.All)
 	s.count(metadata.KernLaunchesCapturedTotal, r.Launches.Captured)

@@ -59,7 +59,7 @@ func full() *engine.Report {
 
 func fullMetrics() pmetric.Metrics {
 	m := pmetric.NewMetrics()
-	appendRank(m, full(), true, "r1/3/77", "1.2.3", time.Unix(9, 0))
+	appendRank(m, full(), true, "", "r1/3/77", "1.2.3", time.Unix(9, 0))
 	appendReceiver(m, receiverReport{
 		connected: 1, waiting: 2, conflicts: 5, ended: fleet.EndingReport{Counts: []fleet.Ending{{Run: "r1", Rank: 3, Bye: 3, Gone: 4}}},
 	}, "kernhes", "1.2.3", time.Unix(9, 0))
@@ -154,7 +154,7 @@ func TestResidueShows(t *testing.T) {
 	r := full()
 	r.Counts = books.Counts{books.KernelsReceived: 1, books.KernelsLate: 2}
 	m := pmetric.NewMetrics()
-	appendRank(m, r, false, "", "", time.Time{})
+	appendRank(m, r, false, "", "", "", time.Time{})
 	assert.Equal(t, []any{int64(-1)}, metricstest.Points(m)["kern_kernels_residue"][""])
 	assert.Empty(t, metricstest.Points(m)["kern_packed_residue"], "nothing is packed")
 }

@@ -319,3 +319,19 @@ func (s *Step) Launches() []Launch {
 	}
 	return launches
 }
+
+// ClassOf is what the kernels of a call count as, in any shape that is known; comm if any of them does. false: no shape has the call.
+func (t *Table) ClassOf(call string) (class span.Class, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.shapes {
+		for i := range s.Positions {
+			if p := &s.Positions[i]; p.Call == call {
+				if class, ok = p.Class, true; class == span.Comm {
+					return class, true
+				}
+			}
+		}
+	}
+	return class, ok
+}

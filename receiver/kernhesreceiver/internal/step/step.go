@@ -493,3 +493,15 @@ func (s *Step) order() {
 	}
 	s.parts = merged
 }
+
+// Program is what an open step runs, and its text; false: it is not open.
+func (a *Assembler) Program(id ranges.ID) (program, text string, ok bool) {
+	is := a.issues[id]
+	if is == nil {
+		return "", "", false
+	}
+	return is.info.Program, is.info.Text, true
+}
+
+// ClassOf is what the kernels of a call count as, in any shape that is known.
+func (a *Assembler) ClassOf(call string) (span.Class, bool) { return a.table.ClassOf(call) }
