@@ -21,6 +21,7 @@ type command struct {
 
 var commands = []command{
 	{"table", "print where the time of each rank went, from a collector's Prometheus endpoint", table},
+	{"top", "show the live page in a terminal: what is wrong, ranks side by side", top},
 	{"classify", "print the classes of kernel names read from standard input", func(args []string, out io.Writer) error {
 		return classify(args, os.Stdin, out)
 	}},

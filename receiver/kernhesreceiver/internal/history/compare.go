@@ -12,9 +12,10 @@ const (
 	foreignShare  = 0.01 // of time, above the median rank
 	unknownShare  = 0.05
 	costShare     = 0.05
-	waitedShare   = 0.10 // of the time of each rank, on average, that the others wait for one that is at fault
-	waitedTimes   = 3    // what others wait for it, over the median rank
-	comparedSteps = 5    // a minute, for a rank to count as the speed of a set
+	waitedShare   = 0.10             // of the time of each rank, on average, that the others wait for one that is at fault
+	waitedTimes   = 3                // what others wait for it, over the median rank
+	promptly      = 15 * time.Second // over which foreign compute is averaged: without other work it is the same on all ranks
+	comparedSteps = 5                // a minute, for a rank to count as the speed of a set
 )
 
 // A Ratio is the compute of a rank over that of the fastest rank for equal steps; 0: not known.
@@ -78,7 +79,7 @@ func (r *run) verdicts(now time.Time) (all []Verdict) {
 	ratios := r.ratios(now)
 	foreign := map[int64]float64{}
 	for n, k := range r.ranks {
-		if d, seconds, _ := k.minute(now); seconds > 0 {
+		if d, seconds, _ := k.lately(now, promptly); seconds > 0 {
 			foreign[n] = float64(d.Foreign) / 1e9 / seconds
 		}
 	}

@@ -28,7 +28,11 @@ type Key struct {
 }
 
 // A Set is what makes steps comparable: equal program and buckets of batch and kv, as metrics label them.
-type Set struct{ Program, Batch, KV string }
+type Set struct {
+	Program string `json:"program"`
+	Batch   string `json:"batch"`
+	KV      string `json:"kv"`
+}
 
 // other is the set of steps beyond maxSets.
 var other = Set{"other", "other", "other"}

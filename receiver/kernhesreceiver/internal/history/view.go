@@ -211,11 +211,16 @@ func (r *run) waits(now time.Time) []WaitView {
 
 // minute is what the rank did in about the last minute, up to when it was heard last: sums, how many seconds that was, and sums by set.
 func (k *rank) minute(now time.Time) (d Counters, seconds float64, sets map[Set]Sums) {
+	return k.lately(now, time.Minute)
+}
+
+// lately is the same of about the last time so long.
+func (k *rank) lately(now time.Time, window time.Duration) (d Counters, seconds float64, sets map[Set]Sums) {
 	if len(k.past) == 0 || now.Sub(k.heard) > time.Minute {
 		return Counters{}, 0, nil
 	}
 	last := &k.past[len(k.past)-1]
-	first := k.before(now, time.Minute)
+	first := k.before(now, window)
 	if first == nil {
 		first = &k.past[0]
 	}
