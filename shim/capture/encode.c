@@ -36,13 +36,18 @@ void encode_frame(struct encoder *e, uint16_t kind, const void *body, uint32_t l
 static void *item(struct encoder *e, struct filling *f, uint32_t what, size_t bytes, uint64_t from, uint64_t to) {
   bool after = f == &e->events && e->kernels.body.used + e->copies.body.used > 0;
   if (after || f->body.used + bytes > FRAME_FILL) encode_close(e);
+  void *to_fill = bytes_add(&f->body, bytes);
+  if (to_fill == NULL) {
+    losses_add(e->queue->losses, KW_LOST_SHIM_BUFFER, what, (struct loss){1, from, to});
+    return NULL;
+  }
   struct loss *is = &f->stake.is;
   if (is->count == 0 || from < is->from) is->from = from;
   if (to > is->to) is->to = to;
   is->count++;
   f->stake.reason = KW_LOST_SHIM_BUFFER;
   f->stake.what = what;
-  return bytes_add(&f->body, bytes);
+  return to_fill;
 }
 
 static uint32_t give_id(struct encoder *e, const void *bytes, uint32_t length) {

@@ -14,11 +14,12 @@ struct ordered {
   uint32_t old; // it waited for this round already
 };
 
+// list_taken needs no memory: take_all has made room.
 static void list_taken(struct order *o, size_t from) {
   for (size_t at = from; at < o->events.used;) {
     const kw_event *e = (const void *)(o->events.data + at);
     struct ordered item = {.time = e->time, .thread = e->thread, .at = (uint32_t)at};
-    if (!bytes_put(&o->list, &item, sizeof item)) return;
+    bytes_put(&o->list, &item, sizeof item);
     at += e->length;
   }
 }
@@ -28,7 +29,7 @@ static void take_all(struct order *o) {
   while (o->events.used < 64u << 20) {
     size_t from = o->events.used;
     uint8_t *to = bytes_room(&o->events, TAKE);
-    if (to == NULL) return;
+    if (to == NULL || bytes_room(&o->list, TAKE / sizeof(kw_event) * sizeof(struct ordered)) == NULL) return;
     size_t taken = ring_take(o->ring, to, TAKE);
     o->events.used += taken;
     list_taken(o, from);
@@ -49,7 +50,20 @@ static void sort(struct ordered *list, size_t count) {
   }
 }
 
-// keep leaves the items from `from` on, and their bytes, for the next round.
+// gather copies the events of these items to a run of bytes of their own; false without memory.
+static bool gather(struct order *o, const struct ordered *list, size_t count, struct bytes *to) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += ((const kw_event *)(const void *)(o->events.data + list[i].at))->length;
+  if (bytes_room(to, bytes) == NULL) return false;
+  for (size_t i = 0; i < count; i++) {
+    const kw_event *e = (const void *)(o->events.data + list[i].at);
+    bytes_put(to, e, e->length);
+  }
+  return true;
+}
+
+// keep leaves the items from `from` on, and their bytes, for the next round. Without memory the bytes of those that were
+// given stay between them.
 static void keep(struct order *o, size_t from) {
   struct ordered *list = (void *)o->list.data;
   size_t count = o->list.used / sizeof *list;
@@ -58,16 +72,19 @@ static void keep(struct order *o, size_t from) {
     return;
   }
   struct bytes events = {0};
-  for (size_t i = from; i < count; i++) {
-    const kw_event *e = (const void *)(o->events.data + list[i].at);
-    list[i].at = (uint32_t)events.used;
-    list[i].old = 1;
-    if (!bytes_put(&events, e, e->length)) break;
-    list[i - from] = list[i];
+  bool gathered = gather(o, list + from, count - from, &events);
+  for (size_t i = from, at = 0; i < count; i++) {
+    struct ordered *item = &list[i - from];
+    uint32_t length = ((const kw_event *)(const void *)(o->events.data + list[i].at))->length;
+    *item = list[i];
+    item->old = 1;
+    if (gathered) item->at = (uint32_t)at;
+    at += length;
   }
+  o->list.used = (count - from) * sizeof *list;
+  if (!gathered) return;
   bytes_free(&o->events);
   o->events = events;
-  o->list.used = (count - from) * sizeof *list;
 }
 
 bool order_round(struct order *o, order_fn give, void *to) {

@@ -106,9 +106,9 @@ static uint64_t number(const struct setting *s, const char *value) {
     return standard;
   }
   if (errno == 0 && n >= s->lowest && n <= s->highest) return n;
-  uint64_t nearest = errno != 0 || n > s->highest ? s->highest : s->lowest;
-  log_line("%s=%s: out of range; %llu is used", s->name, value, (unsigned long long)nearest);
-  return nearest;
+  log_line("%s=%s: not from %llu to %llu; %s is used", s->name, value, (unsigned long long)s->lowest, (unsigned long long)s->highest,
+           s->standard); // not the nearest: the highest of some are gigabytes, which nobody meant
+  return standard;
 }
 
 static void read_setting(int i) {

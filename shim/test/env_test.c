@@ -38,6 +38,12 @@ static void text(const char *name, const char *value, enum env_name which, const
   CHECK_EQUAL(status, 0);
 }
 
+// Linked with --wrap: as glibc answers a process that runs with more rights than its user.
+static bool privileged;
+char *__real_secure_getenv(const char *name);
+char *__wrap_secure_getenv(const char *name);
+char *__wrap_secure_getenv(const char *name) { return privileged ? NULL : __real_secure_getenv(name); }
+
 static void cpus(const char *list, int want) {
   cpu_set_t set;
   CHECK_EQUAL(threads_cpus(list, &set), want > 0);
@@ -53,9 +59,11 @@ static void hes(const char *setting, uint32_t version, bool want) {
 int main(void) {
   number("KERNHES_BUFFER_MB", NULL, ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "1", ENV_BUFFER_MB, 1);
-  number("KERNHES_BUFFER_MB", "0", ENV_BUFFER_MB, 1);
-  number("KERNHES_BUFFER_MB", "99999999", ENV_BUFFER_MB, 16384);
-  number("KERNHES_BUFFER_MB", "99999999999999999999999", ENV_BUFFER_MB, 16384);
+  number("KERNHES_BUFFER_MB", "0", ENV_BUFFER_MB, 128);
+  number("KERNHES_BUFFER_MB", "16384", ENV_BUFFER_MB, 16384);
+  number("KERNHES_BUFFER_MB", "16385", ENV_BUFFER_MB, 128);
+  number("KERNHES_BUFFER_MB", "99999999", ENV_BUFFER_MB, 128);
+  number("KERNHES_BUFFER_MB", "99999999999999999999999", ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "-5", ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "12x", ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "", ENV_BUFFER_MB, 128);
@@ -67,6 +75,15 @@ int main(void) {
   text("KERNHES_HES", "on|off", ENV_HES, "auto");
   text("KERNHES_ENDPOINT", "tcp://host:1", ENV_ENDPOINT, "tcp://host:1");
   text("KERNHES_RUN", NULL, ENV_RUN, "");
+
+  privileged = true; // its user must not have it load a library, read a file, or connect
+  text("KERNHES_CUPTI", "/tmp/mine.so", ENV_CUPTI, "");
+  text("KERNHES_CUDA_NEXT", "/tmp/mine.so", ENV_CUDA_NEXT, "");
+  text("KERNHES_MANIFEST", "/etc/shadow", ENV_MANIFEST, "");
+  text("KERNHES_TOKEN_FILE", "/etc/shadow", ENV_TOKEN_FILE, "");
+  text("KERNHES_ENDPOINT", "tcp://host:1", ENV_ENDPOINT, "unix:///run/kernhes/kernhes.sock");
+  number("KERNHES_BUFFER_MB", "1", ENV_BUFFER_MB, 128);
+  privileged = false;
 
   cpus("0", 1);
   cpus("0-3,8", 5);

@@ -13,19 +13,18 @@ struct snapshot {
 
 static void end_frame(struct snapshot *s) {
   if (s->kind == 0) return;
-  kw_frame *f = (void *)(s->out->data + s->head);
-  f->length = (uint32_t)(s->out->used - s->head - sizeof *f);
+  uint32_t length = (uint32_t)(s->out->used - s->head - sizeof(kw_frame));
+  memcpy(s->out->data + s->head + offsetof(kw_frame, length), &length, sizeof length);
   s->kind = 0;
 }
 
-// item gives room in a frame of that kind.
+// item gives room in a frame of that kind. What lies behind a manifest, whose length is any, is not aligned: it is copied there.
 static void *item(struct snapshot *s, uint16_t kind, size_t bytes) {
   if (s->kind != kind || s->out->used - s->head + bytes > FRAME_MAX) {
     end_frame(s);
     s->head = s->out->used;
-    kw_frame *f = bytes_add(s->out, sizeof *f);
-    if (f == NULL) goto failed;
-    *f = (kw_frame){.kind = kind, .flags = kind == KW_BASE ? 0 : KW_PINNED};
+    kw_frame f = {.kind = kind, .flags = kind == KW_BASE ? 0 : KW_PINNED};
+    if (!bytes_put(s->out, &f, sizeof f)) goto failed;
     s->kind = kind;
   }
   void *at = bytes_add(s->out, bytes);
@@ -40,13 +39,19 @@ static void copy(struct snapshot *s, uint16_t kind, const void *from, size_t byt
   if (to != NULL) memcpy(to, from, bytes);
 }
 
+// copy_text copies a head and the text behind it, with zeros up to a multiple of 8.
+static void copy_text(struct snapshot *s, uint16_t kind, const void *head, size_t bytes, const void *text, uint32_t length) {
+  uint8_t *to = item(s, kind, bytes + ((length + 7u) & ~7u));
+  if (to == NULL) return;
+  memcpy(to, head, bytes);
+  if (length > 0) memcpy(to + bytes, text, length);
+}
+
 static void put_strings(struct snapshot *s, uint32_t count, const struct intern *strings) {
   for (uint32_t id = 1; id <= count; id++) {
     struct interned text = intern_text(strings, id);
-    kw_string *to = item(s, KW_STRINGS, sizeof *to + ((text.length + 7u) & ~7u));
-    if (to == NULL) return;
-    *to = (kw_string){.id = id, .length = text.length};
-    memcpy(to + 1, text.bytes, text.length);
+    kw_string head = {.id = id, .length = text.length};
+    copy_text(s, KW_STRINGS, &head, sizeof head, text.bytes, text.length);
   }
 }
 
@@ -68,27 +73,17 @@ struct opening {
 static void put_push(struct snapshot *s, const struct opening *opening) {
   const struct open *o = opening->open;
   size_t bytes = sizeof(kw_push) + ((o->length + 7u) & ~7u);
-  kw_push *e = item(s, KW_EVENTS, bytes);
-  if (e == NULL) return;
-  e->head = (kw_event){.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = opening->thread, .time = opening->time};
-  e->domain = opening->domain;
-  e->text = o->text;
-  e->length = o->length;
-  e->depth = opening->depth;
-  if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+  kw_push e = {.head = {.kind = KW_PUSH, .length = (uint16_t)bytes, .thread = opening->thread, .time = opening->time},
+               .domain = opening->domain, .text = o->text, .length = o->length, .depth = opening->depth};
+  copy_text(s, KW_EVENTS, &e, sizeof e, o->bytes, o->length);
   if (o->payload != NULL) copy(s, KW_EVENTS, o->payload, o->payload->head.length);
 }
 
 static void put_start(struct snapshot *s, const struct open *o) {
   size_t bytes = sizeof(kw_start) + ((o->length + 7u) & ~7u);
-  kw_start *e = item(s, KW_EVENTS, bytes);
-  if (e == NULL) return;
-  e->head = (kw_event){.kind = KW_START, .length = (uint16_t)bytes, .thread = o->thread, .time = o->time};
-  e->range = o->range;
-  e->domain = o->domain;
-  e->text = o->text;
-  e->length = o->length;
-  if (o->length > 0) memcpy(e + 1, o->bytes, o->length);
+  kw_start e = {.head = {.kind = KW_START, .length = (uint16_t)bytes, .thread = o->thread, .time = o->time},
+                .range = o->range, .domain = o->domain, .text = o->text, .length = o->length};
+  copy_text(s, KW_EVENTS, &e, sizeof e, o->bytes, o->length);
   if (o->payload != NULL) copy(s, KW_EVENTS, o->payload, o->payload->head.length);
 }
 
@@ -143,10 +138,8 @@ static void put_label(struct snapshot *s, struct interned label, uint64_t now, b
       memcpy(to, label.bytes + at, e.head.length);
       memcpy(to + offsetof(kw_event, time), &now, sizeof now);
     } else if (e.head.kind == KW_PUSH) {
-      kw_pop *pop = item(s, KW_EVENTS, sizeof *pop);
-      if (pop == NULL) return;
-      pop->head = (kw_event){.kind = KW_POP, .length = sizeof *pop, .thread = KW_THREAD_LABELS, .time = now};
-      pop->domain = e.domain;
+      kw_pop pop = {.head = {.kind = KW_POP, .length = sizeof pop, .thread = KW_THREAD_LABELS, .time = now}, .domain = e.domain};
+      copy(s, KW_EVENTS, &pop, sizeof pop);
     }
     at += e.head.length;
   }
@@ -163,12 +156,9 @@ static void put_nodes(struct snapshot *s, const struct base *b, uint64_t now) {
         put_label(s, intern_text(&b->labels, n->label), now, true);
         label = n->label;
       }
-      kw_node_created *e = item(s, KW_EVENTS, sizeof *e);
-      if (e == NULL) return;
-      e->head = (kw_event){.kind = KW_NODE_CREATED, .length = sizeof *e, .thread = KW_THREAD_LABELS, .time = now};
-      e->node = (uint64_t)g->id << 32 | n->index;
-      e->flags = n->flags;
-      e->type = n->type;
+      kw_node_created e = {.head = {.kind = KW_NODE_CREATED, .length = sizeof e, .thread = KW_THREAD_LABELS, .time = now},
+                           .node = (uint64_t)g->id << 32 | n->index, .flags = n->flags, .type = n->type};
+      copy(s, KW_EVENTS, &e, sizeof e);
     }
   }
   put_label(s, intern_text(&b->labels, label), now, false);
@@ -196,18 +186,18 @@ bool base_snapshot(const struct base *b, const struct intern *strings, uint64_t 
 
 bool base_strings(const struct base *b, const struct intern *strings, struct bytes *out) {
   size_t head = out->used;
-  kw_frame *f = bytes_add(out, sizeof *f);
-  if (f == NULL) return false;
+  if (bytes_add(out, sizeof(kw_frame)) == NULL) return false;
   for (uint32_t id = 1; id <= b->strings; id++) {
     struct interned text = intern_text(strings, id);
     size_t bytes = sizeof(kw_string) + ((text.length + 7u) & ~7u);
     if (out->used - head + bytes > KW_MAX_BODY) break; // more than 16 MiB of names: the last ones stay unknown
-    kw_string *to = bytes_add(out, bytes);
+    uint8_t *to = bytes_add(out, bytes);
     if (to == NULL) return false;
-    *to = (kw_string){.id = id, .length = text.length};
-    memcpy(to + 1, text.bytes, text.length);
+    kw_string given = {.id = id, .length = text.length};
+    memcpy(to, &given, sizeof given);
+    memcpy(to + sizeof given, text.bytes, text.length);
   }
-  f = (void *)(out->data + head);
-  *f = (kw_frame){.length = (uint32_t)(out->used - head - sizeof *f), .kind = KW_STRINGS, .number = b->number};
+  kw_frame f = {.length = (uint32_t)(out->used - head - sizeof f), .kind = KW_STRINGS, .number = b->number};
+  memcpy(out->data + head, &f, sizeof f);
   return true;
 }

@@ -1,5 +1,4 @@
 // Engines that close descriptors that are not theirs, use the numbers again, or have few: their files stay as they are.
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -47,33 +46,6 @@ static int shims_socket(void) {
 }
 
 static bool disconnected(void) { return shims_socket() < 0; }
-
-// busy gives what the shim's threads have used of the CPU, ms.
-static long busy(void) {
-  long ticks = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  CHECK(tasks != NULL);
-  for (struct dirent *d; (d = readdir(tasks));) {
-    char path[300], name[32];
-    long user, system;
-    snprintf(path, sizeof path, "/proc/self/task/%s/stat", d->d_name);
-    FILE *f = fopen(path, "r");
-    if (!f) continue;
-    if (fscanf(f, "%*d (%31[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", name, &user, &system) == 3 &&
-        !strncmp(name, "kernhes-", 8))
-      ticks += user + system;
-    fclose(f);
-  }
-  closedir(tasks);
-  return ticks * 1000 / sysconf(_SC_CLK_TCK);
-}
-
-// calm waits for half a second, in which the shim's threads may not use a fifth of it: two that spin use all of it.
-static bool calm(void) {
-  long before = busy();
-  usleep(500000);
-  return busy() - before < 100;
-}
 
 static void closes_all(void) {
   work();

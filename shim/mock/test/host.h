@@ -18,6 +18,7 @@ int threads(void);               // of the shim
 bool soon(bool (*holds)(void));  // within 20 s
 bool both_run(void);             // the shim's threads
 bool connected(void);            // the shim has a socket. Nothing else here has one that is connected
+bool calm(void);                 // waits half a second: the shim's threads use less than a fifth of it; two that spin use all
 void init(void);                 // up to the end of cuInit
 void work(void);                 // up to a launch, connected
 _Noreturn void leave(int code);
@@ -27,10 +28,10 @@ int ended(pid_t child);          // how
 typedef struct {
   const char *name;
   void (*run)(void);
-  int code, connections;
+  int code, connections; // -1: as many as there are
 } host_case;
 #define CASE(name, code, connections) {#name, name, code, connections}
 
-extern const host_case descriptor_cases[]; // up to one without a name
+extern const host_case descriptor_cases[], guest_cases[]; // up to one without a name
 
 #endif

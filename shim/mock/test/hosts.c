@@ -97,7 +97,7 @@ static int run_all(const host_case *c, int listener, int *all) {
       _exit(WRONG);
     }
     int code = ended(child), connections = accepted(listener);
-    if (code == c->code && connections == c->connections) continue;
+    if (code == c->code && (c->connections < 0 || connections == c->connections)) continue;
     failed++;
     printf("FAIL %s: ended with %d, want %d; %d connections, want %d\n", c->name, code, c->code, connections, c->connections);
   }
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
   setenv("KERNHES_SOFTWARE", "on", 1);
   setenv("KERNHES_POOL_BUFFERS", "4", 1);
   setenv("KERNHES_LINGER_MS", "0", 1);
-  int all = 0, failed = run_all(cases, listener, &all) + run_all(descriptor_cases, listener, &all);
+  int all = 0, failed = run_all(cases, listener, &all) + run_all(descriptor_cases, listener, &all) + run_all(guest_cases, listener, &all);
   unlink(address.sun_path);
   rmdir(folder);
   printf("hosts: %d cases, %d failed\n", all, failed);
