@@ -35,7 +35,7 @@ type Config struct {
 	// Compression is of pages: zstd, snappy or none. Default: zstd.
 	Compression string `mapstructure:"compression"`
 
-	// Profile is how much CPU time the numbers of table k are worth: fast, or small, which takes 2.5 times the time for three quarters of the bytes. Default: fast.
+	// Profile is how much CPU time the numbers of table k are worth: fast, or small, which takes twice the time for five sixths of the bytes. Default: fast.
 	Profile string `mapstructure:"profile"`
 
 	// Retention says which closed files go.

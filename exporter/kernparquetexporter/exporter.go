@@ -35,6 +35,9 @@ type parquetExporter struct {
 	disk      archive.Disk
 	telemetry *metadata.Telemetry
 
+	unpacking sync.Mutex // of unpacker
+	unpacker  chunk.Unpacker
+
 	archive *archive.Archive // nil: not started
 	server  *server
 	stop    context.CancelFunc
@@ -116,10 +119,11 @@ func (e *parquetExporter) shutdown(ctx context.Context) error {
 func (e *parquetExporter) consume(ctx context.Context, logs plog.Logs) error {
 	var chunks []archive.Chunk
 	refused := map[string]int64{}
+	e.unpacking.Lock()
 	for _, resource := range logs.ResourceLogs().All() {
 		for _, scope := range resource.ScopeLogs().All() {
 			for _, record := range scope.LogRecords().All() {
-				c, err := chunkOf(record)
+				c, err := e.chunkOf(record)
 				if err != nil {
 					refused[reasonOf(err)]++
 					continue
@@ -128,6 +132,7 @@ func (e *parquetExporter) consume(ctx context.Context, logs plog.Logs) error {
 			}
 		}
 	}
+	e.unpacking.Unlock()
 	if len(chunks) > 0 {
 		if err := e.archive.Add(chunks, time.Now()); err != nil {
 			return err
@@ -139,12 +144,12 @@ func (e *parquetExporter) consume(ctx context.Context, logs plog.Logs) error {
 	return nil
 }
 
-func chunkOf(record plog.LogRecord) (archive.Chunk, error) {
+func (e *parquetExporter) chunkOf(record plog.LogRecord) (archive.Chunk, error) {
 	body, err := chunklog.Body(record)
 	if err != nil {
 		return archive.Chunk{}, err
 	}
-	c, err := chunk.Unpack(body)
+	c, err := e.unpacker.Unpack(body)
 	return archive.Chunk{Body: body, Chunk: c}, err
 }
 

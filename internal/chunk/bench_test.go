@@ -26,10 +26,11 @@ func BenchmarkPack(b *testing.B) {
 func BenchmarkUnpack(b *testing.B) {
 	all := bodies(b)
 	kernels := 0
+	var u chunk.Unpacker
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, body := range all {
-			c, err := chunk.Unpack(body)
+			c, err := u.Unpack(body)
 			if err != nil {
 				b.Fatal(err)
 			}

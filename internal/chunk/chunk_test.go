@@ -1,6 +1,7 @@
 package chunk_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -242,5 +243,41 @@ func TestNoCutOrFlipPanics(t *testing.T) {
 		changed := append([]byte(nil), body...)
 		changed[i] ^= 0xff
 		_, _ = chunk.Unpack(changed)
+	}
+}
+
+// TestAShapeThatComesAgainIsTheSame: an Unpacker gives equal shapes of two chunks as one, and those apart that differ in one
+// field of one position, though they have one hash.
+func TestAShapeThatComesAgainIsTheSame(t *testing.T) {
+	position := chunk.Position{Call: "a.b", Op: "gemm", Name: "k", Class: chunk.Comm, Fused: true, Group: "tp:0", GroupBy: chunk.GroupNCCL, Bytes: 9,
+		Stream: 7, Grid: [3]uint32{1, 2, 3}, Block: [3]uint32{4, 5, 6}, Launch: 0, Node: 5}
+	body := func(p chunk.Position, text string) (b []byte) {
+		first := chunk.Position{Name: "first"}
+		k := chunk.NewPacker(chunk.Identity{Run: "r"}, func(s *chunk.Sealed) { b = bytes.Clone(s.Body) })
+		s := chunk.Step{Text: text, Shape: &chunk.Shape{Hash: 1, Positions: []chunk.Position{first, p}}, Launches: []chunk.Launch{{}, {}}[:1+min(p.Launch, 1)],
+			Starts: make([]uint64, 2), Durs: make([]uint64, 2)}
+		require.NoError(t, k.Add(&s))
+		k.Cut()
+		return b
+	}
+	var u chunk.Unpacker
+	shape := func(b []byte) *chunk.Shape {
+		c, err := u.Unpack(b)
+		require.NoError(t, err)
+		return c.Shapes[0]
+	}
+	known := shape(body(position, "x"))
+	require.Same(t, known, shape(body(position, "another text")))
+	for i, change := range []func(*chunk.Position){
+		func(p *chunk.Position) { p.Call = "a" }, func(p *chunk.Position) { p.Op = "" }, func(p *chunk.Position) { p.Name = "" },
+		func(p *chunk.Position) { p.Class = chunk.Spin }, func(p *chunk.Position) { p.Fused = false }, func(p *chunk.Position) { p.Group = "" },
+		func(p *chunk.Position) { p.GroupBy = chunk.GroupText }, func(p *chunk.Position) { p.Bytes = 8 }, func(p *chunk.Position) { p.Stream = 8 },
+		func(p *chunk.Position) { p.Grid[2] = 0 }, func(p *chunk.Position) { p.Block[2] = 0 }, func(p *chunk.Position) { p.Launch = 1 },
+		func(p *chunk.Position) { p.Node = 6 },
+	} {
+		other := position
+		change(&other)
+		require.Equal(t, other, shape(body(other, "x")).Positions[1], "change %d", i)
+		require.Equal(t, position, shape(body(position, "x")).Positions[1], "change %d", i)
 	}
 }

@@ -1,14 +1,17 @@
 package chunk_test
 
 import (
+	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"testing"
 
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
-// FuzzUnpack holds that whatever is read takes bounded memory, and if it can be read, packs to the same again.
+// FuzzUnpack holds that whatever is read takes bounded memory, reads the same after other chunks, and if it can be read, packs
+// to the same again.
 func FuzzUnpack(f *testing.F) {
 	small := func(steps ...chunk.Step) []byte {
 		var body []byte
@@ -38,6 +41,7 @@ func FuzzUnpack(f *testing.F) {
 		}
 		f.Add(golden)
 	}
+	var known chunk.Unpacker
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -45,6 +49,12 @@ func FuzzUnpack(f *testing.F) {
 		runtime.ReadMemStats(&after)
 		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(64<<10+64*len(body)); got > most {
 			t.Fatalf("%d bytes of body took %d bytes of memory, want at most %d", len(body), got, most)
+		}
+		for range 2 {
+			again, failed := known.Unpack(body)
+			if fmt.Sprint(failed) != fmt.Sprint(err) || !reflect.DeepEqual(again, c) {
+				t.Fatalf("an Unpacker that knows other chunks reads something else: %v, want %v", failed, err)
+			}
 		}
 		if err != nil {
 			return

@@ -13,8 +13,26 @@ var (
 	ErrCorrupt = errors.New("corrupt chunk")
 )
 
+// An Unpacker reads chunks, and knows the texts and shapes of those that it read before: a shape that comes again is the
+// same Shape, for a fifth of the time and without a byte allocated. The zero Unpacker is ready; it is not safe for
+// concurrent use.
+type Unpacker struct {
+	texts     map[string]string
+	shapes    map[uint64]*Shape // by hash, and which positions they are
+	positions int               // of shapes
+}
+
+// Bounds of what an Unpacker knows: some 30 MB.
+const (
+	knownTexts     = 1 << 14
+	knownPositions = 1 << 17
+)
+
 // Unpack reads a chunk. It allocates at most some 24 times the body's length, and nothing for what the body only claims.
-func Unpack(body []byte) (*Chunk, error) {
+func Unpack(body []byte) (*Chunk, error) { return new(Unpacker).Unpack(body) }
+
+// Unpack reads a chunk, as Unpack does. What it returns shares texts and shapes with other chunks.
+func (k *Unpacker) Unpack(body []byte) (*Chunk, error) {
 	if len(body) < headerBytes || string(body[:4]) != magic {
 		return nil, fmt.Errorf("chunk of %d bytes: no header: %w", len(body), ErrVersion)
 	}
@@ -37,32 +55,45 @@ func Unpack(body []byte) (*Chunk, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("chunk: %d bytes after its sections: %w", len(rest), ErrCorrupt)
 	}
-	u := unpacker{chunk: &Chunk{}, v2: version >= 2}
+	u := unpacker{known: k, chunk: &Chunk{}, v2: version >= 2}
 	for i, read := range [sections]func(*reader){u.identity, u.counts, u.readTexts, u.shapes, u.steps, u.copies} {
 		if read(&s[i]); s[i].bad {
-			return nil, fmt.Errorf("chunk section %d at %d bytes before its end: %w", i, len(s[i].b), ErrCorrupt)
+			return nil, fmt.Errorf("chunk section %d at %d bytes before its end: %w", i, s[i].left(), ErrCorrupt)
 		}
 	}
 	return u.chunk, nil
 }
 
-// A reader takes numbers off the front of b. Once something did not fit it is bad, and gives zeros.
+// A reader takes numbers off the front of b. Once something did not fit it is bad, and gives zeros. It counts instead of
+// shortening b: to store a slice costs a write barrier for each number while garbage is collected.
 type reader struct {
 	b   []byte
+	at  int
 	bad bool
 }
 
-func (r *reader) more() bool { return len(r.b) > 0 && !r.bad }
+func (r *reader) left() int { return len(r.b) - r.at }
+
+func (r *reader) more() bool { return r.at < len(r.b) && !r.bad }
 
 func (r *reader) fail() { r.bad = true }
 
+// uint is a number. Those of one byte, which most are, are read where the call stands.
 func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
+	if r.at < len(r.b) && r.b[r.at] < 0x80 && !r.bad {
+		r.at++
+		return uint64(r.b[r.at-1])
+	}
+	return r.long()
+}
+
+func (r *reader) long() uint64 {
+	v, n := binary.Uvarint(r.b[r.at:])
 	if n <= 0 || r.bad {
 		r.fail()
 		return 0
 	}
-	r.b = r.b[n:]
+	r.at += n
 	return v
 }
 
@@ -84,34 +115,36 @@ func (r *reader) most(limit uint64) uint64 {
 func (r *reader) uint32() uint32 { return uint32(r.most(1<<32 - 1)) }
 
 func (r *reader) byte() byte {
-	if len(r.b) == 0 {
+	if r.at == len(r.b) {
 		r.fail()
 		return 0
 	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
+	r.at++
+	return r.b[r.at-1]
 }
 
 // count is how many items of at least size bytes each follow.
-func (r *reader) count(size int) int { return int(r.most(uint64(len(r.b) / size))) }
+func (r *reader) count(size int) int { return int(r.most(uint64(r.left() / size))) }
 
-func (r *reader) text(limit uint64) string {
+func (r *reader) text(limit uint64) string { return string(r.bytes(limit)) }
+
+// bytes are those of a text; nil: it is empty, or none.
+func (r *reader) bytes(limit uint64) []byte {
 	n := int(r.most(limit))
-	if n > len(r.b) {
+	if n > r.left() {
 		r.fail()
 	}
-	if r.bad || !utf8.Valid(r.b[:n]) {
+	if r.bad || !utf8.Valid(r.b[r.at:r.at+n]) {
 		r.fail()
-		return ""
+		return nil
 	}
-	s := string(r.b[:n])
-	r.b = r.b[n:]
-	return s
+	r.at += n
+	return r.b[r.at-n : r.at]
 }
 
 // An unpacker reads the sections of a chunk in their order.
 type unpacker struct {
+	known    *Unpacker
 	chunk    *Chunk
 	v2       bool // it has groups, bytes and occurrences
 	texts    []string
@@ -130,7 +163,7 @@ func (u *unpacker) identity(r *reader) {
 	for _, s := range id.texts() {
 		*s = r.text(MaxText)
 	}
-	if len(r.b) > 0 {
+	if r.left() > 0 {
 		r.fail()
 	}
 }
@@ -147,12 +180,25 @@ func (u *unpacker) counts(r *reader) {
 func (u *unpacker) readTexts(r *reader) {
 	u.texts = append(u.texts, "")
 	for r.more() {
-		s := r.text(MaxText)
-		if s == "" {
+		b := r.bytes(MaxText)
+		if len(b) == 0 {
 			r.fail()
 		}
-		u.texts = append(u.texts, s)
+		u.texts = append(u.texts, u.known.text(b))
 	}
+}
+
+// text is a text that was known before, or is from now on.
+func (k *Unpacker) text(b []byte) string {
+	s, ok := k.texts[string(b)]
+	if !ok {
+		if k.texts == nil || len(k.texts) >= knownTexts {
+			k.texts = map[string]string{}
+		}
+		s = string(b)
+		k.texts[s] = s
+	}
+	return s
 }
 
 // text is the text of an id that r gives.
@@ -162,24 +208,77 @@ func (u *unpacker) text(r *reader) string {
 
 func (u *unpacker) shapes(r *reader) {
 	for r.more() {
-		if len(r.b) < 8 {
+		if r.left() < 8 {
 			r.fail()
 			return
 		}
-		s := &Shape{Hash: le.Uint64(r.b)}
-		r.b = r.b[8:]
+		hash := le.Uint64(r.b[r.at:])
+		r.at += 8
 		total, offset := int(r.most(1<<30)), int(r.most(1<<30))
 		n := r.count(positionBytes)
 		if n == 0 || offset+n > total {
 			r.fail()
 			return
 		}
-		s.Positions = make([]Position, n)
-		u.positions(r, s.Positions)
+		key := hash + uint64(offset)<<32 + uint64(n)
+		s := u.known.shapes[key]
+		if again := *r; s != nil && s.Hash == hash && len(s.Positions) == n && u.positionsAre(&again, s.Positions) {
+			*r = again
+		} else {
+			s = &Shape{Hash: hash, Positions: make([]Position, n)}
+			u.positions(r, s.Positions)
+			u.known.keep(key, s)
+		}
 		u.chunk.Shapes = append(u.chunk.Shapes, s)
 		u.parts = append(u.parts, part{offset, total})
 		u.launches = append(u.launches, launches(s.Positions))
 	}
+}
+
+// keep remembers a shape.
+func (k *Unpacker) keep(key uint64, s *Shape) {
+	if k.positions += len(s.Positions); k.shapes == nil || k.positions > knownPositions {
+		k.shapes, k.positions = map[uint64]*Shape{}, len(s.Positions)
+	}
+	k.shapes[key] = s
+}
+
+// positionsAre reports whether r gives these positions, and reads up to the first that it does not.
+func (u *unpacker) positionsAre(r *reader, positions []Position) bool {
+	same := true
+	column := func(is func(*Position) bool) {
+		for i := 0; same && i < len(positions); i++ {
+			same = is(&positions[i])
+		}
+	}
+	texts := func(get func(*Position) string) {
+		column(func(p *Position) bool { return u.text(r) == get(p) })
+	}
+	texts(func(p *Position) string { return p.Call })
+	texts(func(p *Position) string { return p.Op })
+	texts(func(p *Position) string { return p.Name })
+	column(func(p *Position) bool { return r.uint() == uint64(p.Class|flag(p.Fused, 4)|uint8(p.GroupBy)<<3) })
+	column(func(p *Position) bool { return r.uint() == uint64(p.Stream) })
+	for i := range 3 {
+		column(func(p *Position) bool { return r.uint() == uint64(p.Grid[i]) })
+	}
+	for i := range 3 {
+		column(func(p *Position) bool { return r.uint() == uint64(p.Block[i]) })
+	}
+	var launch, node uint32
+	column(func(p *Position) bool {
+		d := p.Launch - launch
+		launch = p.Launch
+		return r.uint() == uint64(d)
+	})
+	column(func(p *Position) bool { node += uint32(r.int()); return p.Node == node })
+	if u.v2 {
+		texts(func(p *Position) string { return p.Group })
+		column(func(p *Position) bool { return p.Bytes == r.uint() })
+	} else {
+		column(func(p *Position) bool { return p.Group == "" && p.Bytes == 0 })
+	}
+	return same && !r.bad
 }
 
 func (u *unpacker) positions(r *reader, positions []Position) {
@@ -260,7 +359,7 @@ func (u *unpacker) columns(r *reader, s *Step, shape int) {
 	s.Offset, s.Kernels = u.parts[shape].offset, u.parts[shape].total
 	n, launches := len(s.Shape.Positions), u.launches[shape]
 	s.Last = s.Offset+n == s.Kernels
-	if n*kernelBytes+launches*launchBytes > len(r.b) {
+	if n*kernelBytes+launches*launchBytes > r.left() {
 		r.fail()
 		return
 	}
@@ -285,9 +384,10 @@ func (u *unpacker) columns(r *reader, s *Step, shape int) {
 	}
 }
 
-// column reads a number for each of to. It is the loop that nearly all bytes go through.
+// column reads a number for each of to. It is the loop that nearly all bytes go through. Nearly all numbers take one or two
+// bytes, so branches on that are guessed right: 1.2 ns a number, where code without branches takes 4.
 func (r *reader) column(to []uint64) {
-	b := r.b
+	b := r.b[r.at:]
 	for i := range to {
 		switch {
 		case len(b) >= 2 && b[0] < 0x80:
@@ -303,7 +403,7 @@ func (r *reader) column(to []uint64) {
 			to[i], b = v, b[n:]
 		}
 	}
-	r.b = b
+	r.at = len(r.b) - len(b)
 }
 
 func (u *unpacker) copies(r *reader) {

@@ -66,11 +66,11 @@ type placedColumn struct {
 	least, most value
 }
 
-// launchKernels are a shape's kernels of one launch; even says that each node id is the one before plus step.
+// launchKernels are a shape's kernels of one launch, and by how much each one's node id is above the one before.
 type launchKernels struct {
 	kernels int
-	step    int64
-	even    bool
+	step    int64   // where that is the same for all
+	steps   []int64 // where it is not
 }
 
 // place returns what a shape gives.
@@ -116,15 +116,21 @@ func (b *bank) lookUp(positions []chunk.Position, demangled func(string) string)
 // launchesOf are the launches of a shape.
 func launchesOf(positions []chunk.Position) (launches []launchKernels) {
 	for len(positions) > 0 {
-		l := launchKernels{kernels: 1, even: true}
-		for l.kernels < len(positions) && positions[l.kernels].Launch == positions[0].Launch {
-			step := int64(positions[l.kernels].Node) - int64(positions[l.kernels-1].Node)
-			l.even = l.even && (l.kernels == 1 || step == l.step)
-			l.step = step
-			l.kernels++
+		n, even := 1, true
+		var steps []int64
+		for n < len(positions) && positions[n].Launch == positions[0].Launch {
+			steps = append(steps, int64(positions[n].Node)-int64(positions[n-1].Node))
+			even = even && steps[n-1] == steps[0]
+			n++
+		}
+		l := launchKernels{kernels: n}
+		if !even {
+			l.steps = steps
+		} else if n > 1 {
+			l.step = steps[0]
 		}
 		launches = append(launches, l)
-		positions = positions[l.kernels:]
+		positions = positions[n:]
 	}
 	return launches
 }
@@ -141,7 +147,7 @@ func (p *placed) put(x *pages.Indexes, i, width int) {
 		return
 	}
 	if c.encoded == nil || c.width != width {
-		c.encoded, c.width = pages.Encode(c.indexes, width), width
+		c.encoded, c.width = pages.Encode(nil, c.indexes, width), width
 	}
 	x.Copy(c.encoded, len(c.indexes))
 }

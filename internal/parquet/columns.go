@@ -65,6 +65,7 @@ type kernelColumn struct {
 	ofStep   func(*chunk.Step) value                          // the same for all of a step's kernels
 	ofShape  func(*chunk.Position, func(string) string) value // the same for all steps of a shape; takes what demangles
 	ofKernel func(*pages.Delta, *chunk.Step, *placed)         // adds one for each kernel
+	times    func(*chunk.Step) []uint64                       // one for each kernel, and no rule in them
 }
 
 // A rowColumn is a column of a table whose rows stand for themselves.
@@ -77,47 +78,47 @@ const outside = "outside any step"
 
 var kernelColumns = []kernelColumn{
 	{Column{"run", Text, Dictionary, "", "the engine's start that it belongs to; seq counts anew with each"},
-		func(id *chunk.Identity) value { return text(id.Run) }, nil, nil, nil},
+		func(id *chunk.Identity) value { return text(id.Run) }, nil, nil, nil, nil},
 	{Column{"rank", Int64, Dictionary, "", "rank in the run"},
-		func(id *chunk.Identity) value { return num(id.Rank) }, nil, nil, nil},
+		func(id *chunk.Identity) value { return num(id.Rank) }, nil, nil, nil, nil},
 	{Column{"device", Int64, Dictionary, "", "CUDA device of the engine process"},
-		func(id *chunk.Identity) value { return num(id.Device) }, nil, nil, nil},
+		func(id *chunk.Identity) value { return num(id.Device) }, nil, nil, nil, nil},
 	{Column{"session", Text, Dictionary, "", "the engine process, 16 hex digits; (run, rank, seq) names a step with or without it"},
-		func(id *chunk.Identity) value { return session(id) }, nil, nil, nil},
+		func(id *chunk.Identity) value { return session(id) }, nil, nil, nil, nil},
 	{Column{"seq", Int64, Dictionary, outside, "number of the step; the same on all ranks of a run. From 2^61: of a later step with a seq that the session has had, 2^61 + occurrence × 2^48 + that seq. Above 2^62: a step that pairs with no other rank's"},
-		nil, func(s *chunk.Step) value { return value{Num: s.Seq, Null: s.Outside} }, nil, nil},
+		nil, func(s *chunk.Step) value { return value{Num: s.Seq, Null: s.Outside} }, nil, nil, nil},
 	{Column{"occurrence", Int64, Dictionary, "", "how many steps of the session with the same seq in their texts came before; 0 outside any step"},
-		nil, func(s *chunk.Step) value { return num(s.Occurrence) }, nil, nil},
+		nil, func(s *chunk.Step) value { return num(s.Occurrence) }, nil, nil, nil},
 	{Column{"program", Text, Dictionary, "", "what the step ran: prefill, decode, …; empty outside any step"},
-		nil, func(s *chunk.Step) value { return text(s.Program) }, nil, nil},
+		nil, func(s *chunk.Step) value { return text(s.Program) }, nil, nil, nil},
 	{Column{"call", Text, Dictionary, "", "label of the call that launched it, such as prefill.target.moe.layers.8.experts; empty: none"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Call) }, nil, nil},
 	{Column{"op", Text, Dictionary, "", "op of the call, from the engine's manifest; empty: not known"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Op) }, nil, nil},
 	{Column{"group", Text, Dictionary, "", "of a comm kernel, the group of ranks that its call communicates with; empty: not known"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Group) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Group) }, nil, nil},
 	{Column{"group_source", Text, Dictionary, "", "what gave `group`: nccl (its communicator), text (group= of the step's range) or setting (`groups` of the receiver); empty: nothing"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.GroupSources[p.GroupBy&3]) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.GroupSources[p.GroupBy&3]) }, nil, nil},
 	{Column{"bytes", Int64, Dictionary, "", "of a comm kernel, the bytes of its call's message on this rank; 0: not known"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Bytes) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Bytes) }, nil, nil},
 	{Column{"kernel", Text, Dictionary, "", "name of the kernel, demangled"},
-		nil, nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil},
+		nil, nil, func(p *chunk.Position, demangled func(string) string) value { return text(demangled(p.Name)) }, nil, nil},
 	{Column{"symbol", Text, Dictionary, "", "name of the kernel as CUPTI gave it, mangled where it is"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Name) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(p.Name) }, nil, nil},
 	{Column{"class", Text, Dictionary, "", "compute, comm, or spin for one that only waits for the host"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.ClassNames[p.Class&3]) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return text(chunk.ClassNames[p.Class&3]) }, nil, nil},
 	{Column{"fused", Bool, Bits, "", "computes and communicates; its class is comm"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return truth(p.Fused) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return truth(p.Fused) }, nil, nil},
 	{Column{"start_ns", Int64, Delta, "", "start, unix ns. Clocks of two GPUs agree to 20 µs at best: don't compare starts across ranks"},
-		nil, nil, nil, func(d *pages.Delta, s *chunk.Step, _ *placed) { d.Add(s.Starts) }},
+		nil, nil, nil, nil, func(s *chunk.Step) []uint64 { return s.Starts }},
 	{Column{"dur_ns", Int64, Repeats, "", "duration, ns"},
-		nil, nil, nil, func(d *pages.Delta, s *chunk.Step, _ *placed) { d.Add(s.Durs) }},
+		nil, nil, nil, nil, func(s *chunk.Step) []uint64 { return s.Durs }},
 	{Column{"stream", Int64, Dictionary, "", "CUDA stream, CUPTI's number"},
-		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Stream) }, nil},
+		nil, nil, func(p *chunk.Position, _ func(string) string) value { return num(p.Stream) }, nil, nil},
 	{Column{"graph_node_id", Int64, Delta, "", "CUPTI's id of the graph node (graph id × 2^32 + node); 0: not launched by a graph"},
-		nil, nil, nil, addNodes},
+		nil, nil, nil, addNodes, nil},
 	{Column{"correlation_id", Int64, Delta, "", "CUPTI's id of the launch; all kernels of one graph launch share it"},
-		nil, nil, nil, addCorrelations},
+		nil, nil, nil, addCorrelations, nil},
 	dimension("grid_x", "grid", func(p *chunk.Position) uint32 { return p.Grid[0] }),
 	dimension("grid_y", "grid", func(p *chunk.Position) uint32 { return p.Grid[1] }),
 	dimension("grid_z", "grid", func(p *chunk.Position) uint32 { return p.Grid[2] }),
@@ -125,12 +126,12 @@ var kernelColumns = []kernelColumn{
 	dimension("block_y", "block", func(p *chunk.Position) uint32 { return p.Block[1] }),
 	dimension("block_z", "block", func(p *chunk.Position) uint32 { return p.Block[2] }),
 	{Column{"pos", Int64, Delta, "", "position of the kernel in its step, in order of launch, from 0"},
-		nil, nil, nil, addPositions},
+		nil, nil, nil, addPositions, nil},
 }
 
 func dimension(name, of string, get func(*chunk.Position) uint32) kernelColumn {
 	return kernelColumn{Column{name, Int64, Dictionary, "", "size of the " + of}, nil, nil,
-		func(p *chunk.Position, _ func(string) string) value { return num(get(p)) }, nil}
+		func(p *chunk.Position, _ func(string) string) value { return num(get(p)) }, nil, nil}
 }
 
 var stepColumns = []rowColumn[chunk.Step]{

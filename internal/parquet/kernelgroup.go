@@ -45,17 +45,14 @@ func newKernelGroups(profile Profile, to *pages.Compressor) *kernelGroups {
 func (k *kernelGroups) begin(pieces []piece, rows int) {
 	k.groups++
 	k.pieces, k.rows, k.placed, k.shapes = pieces, rows, k.placed[:0], k.shapes[:0]
-	if k.bank = newBank(); rows >= ownRows {
-		run := pieces[0].from.Run
-		b := k.banks[run]
-		if b == nil || b.worn() {
-			if b == nil && len(k.banks) == banks {
-				clear(k.banks)
-			}
-			b = k.bank
-			k.banks[run] = b
+	if k.bank = nil; rows >= ownRows {
+		k.bank = k.banks[pieces[0].from.Run]
+	}
+	if k.bank == nil || k.bank.worn() {
+		k.bank = newBank()
+		if rows >= ownRows {
+			k.keep(pieces[0].from.Run)
 		}
-		k.bank = b
 	}
 	k.bank.groups++
 	for i := range pieces {
@@ -66,6 +63,14 @@ func (k *kernelGroups) begin(pieces []piece, rows int) {
 			k.shapes = append(k.shapes, p)
 		}
 	}
+}
+
+// keep keeps the bank for later row groups of its run.
+func (k *kernelGroups) keep(run string) {
+	if _, again := k.banks[run]; !again && len(k.banks) == banks {
+		clear(k.banks)
+	}
+	k.banks[run] = k.bank
 }
 
 // end lets the pieces go.
@@ -89,10 +94,10 @@ func (k *kernelGroups) column(b []byte, i int) ([]byte, format.ColumnChunk, erro
 		} else {
 			err = k.shapeIndexes(to, i)
 		}
-	case c.ofKernel == nil:
+	case c.ofChunk != nil || c.ofStep != nil:
 		s, err = k.stepIndexes(to, c)
 	case c.Encoding == Repeats:
-		s, err = k.durations(to, c)
+		s, err = k.repeated(to, c)
 	default:
 		s, err = k.deltas(to, c)
 	}
@@ -209,29 +214,28 @@ func (k *kernelGroups) stepIndexes(to *pages.Column, c *kernelColumn) (s format.
 	return s, to.Page(k.plain, format.RLEDictionary, k.rows, pages.Quick)
 }
 
-// level is how hard number columns are compressed.
+// level is how hard starts and durations are compressed.
 func (k *kernelGroups) level() pages.Level {
 	if k.profile == Small {
 		return pages.Dense
 	}
-	return pages.Quick
-}
-
-// grain is what widths of differences are multiples of.
-func (k *kernelGroups) grain() int {
-	if k.profile == Small {
-		return 8
-	}
-	return 1
+	return pages.Coded
 }
 
 func (k *kernelGroups) deltas(to *pages.Column, c *kernelColumn) (s format.Statistics, err error) {
 	d := &k.delta
-	d.Grain = k.grain()
+	level := pages.Quick
+	if d.Grain = 1; c.times != nil {
+		d.Grain, level = 8, k.level()
+	}
 	d.Reset()
 	var least, most int64
 	for i := range k.pieces {
-		c.ofKernel(d, &k.pieces[i].step, k.placed[i])
+		if c.times != nil {
+			d.Add(c.times(&k.pieces[i].step))
+		} else {
+			c.ofKernel(d, &k.pieces[i].step, k.placed[i])
+		}
 		if d.Rows() < pages.Rows && i < len(k.pieces)-1 {
 			continue
 		}
@@ -242,7 +246,7 @@ func (k *kernelGroups) deltas(to *pages.Column, c *kernelColumn) (s format.Stati
 		least, most = l, m
 		s = bounds(format.Int64, num(least), num(most))
 		k.plain = d.Append(k.plain[:0])
-		if err = to.Page(k.plain, format.DeltaBinaryPacked, d.Rows(), k.level()); err != nil {
+		if err = to.Page(k.plain, format.DeltaBinaryPacked, d.Rows(), level); err != nil {
 			return s, err
 		}
 		d.Reset()
@@ -250,21 +254,18 @@ func (k *kernelGroups) deltas(to *pages.Column, c *kernelColumn) (s format.Stati
 	return s, nil
 }
 
-// durations writes a column of numbers that repeat, or of differences where too many differ: an entry of a dictionary
+// repeated writes a column of numbers that repeat, or of differences where too many differ: an entry of a dictionary
 // takes 8 bytes, what it saves is half a byte a row.
-func (k *kernelGroups) durations(to *pages.Column, c *kernelColumn) (s format.Statistics, err error) {
+func (k *kernelGroups) repeated(to *pages.Column, c *kernelColumn) (s format.Statistics, err error) {
 	r := k.repeats
 	r.Reset()
 	for i := range k.pieces {
-		if !r.Add(k.pieces[i].step.Durs, max(256, k.rows/16)) {
+		if !r.Add(c.times(&k.pieces[i].step), max(256, k.rows/16)) {
 			return k.deltas(to, c)
 		}
 	}
-	width := pages.Width(len(r.Values))
-	if k.profile == Small {
-		r.Order()
-		width = (width + 7) &^ 7
-	}
+	r.Order()
+	width := (pages.Width(len(r.Values)) + 7) &^ 7
 	if err := to.Numbers(r, k.level()); err != nil {
 		return s, err
 	}

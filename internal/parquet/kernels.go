@@ -15,18 +15,16 @@ func addPositions(d *pages.Delta, s *chunk.Step, _ *placed) { d.Run(int64(s.Offs
 func addNodes(d *pages.Delta, s *chunk.Step, p *placed) {
 	at := 0
 	for i, l := range p.launches {
-		positions := s.Shape.Positions[at : at+l.kernels]
-		at += l.kernels
 		launch := s.Launches[i]
-		switch first := int64(launch.NodeID(&positions[0])); {
+		first := int64(launch.NodeID(&s.Shape.Positions[at]))
+		at += l.kernels
+		switch {
 		case launch.Graph == 0:
 			d.Run(0, 0, l.kernels)
-		case l.even:
-			d.Run(first, l.step, l.kernels)
+		case l.steps != nil:
+			d.Steps(first, l.steps)
 		default:
-			for k := range positions {
-				d.Run(int64(launch.NodeID(&positions[k])), 0, 1)
-			}
+			d.Run(first, l.step, l.kernels)
 		}
 	}
 }

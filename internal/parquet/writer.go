@@ -63,6 +63,7 @@ type Writer struct {
 	err     error
 	groups  []Group
 	waiting map[rankKey]*rankRows
+	spare   []piece // memory for the next rank that begins to wait
 	rows    struct{ taken, waiting int64 }
 	// accounts are the latest of each source since the last Flush.
 	accounts map[sourceKey]latest
@@ -188,7 +189,8 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 	}
 	r := w.waiting[key]
 	if r == nil {
-		r = &rankRows{}
+		r = &rankRows{pieces: w.spare}
+		w.spare = nil
 		w.waiting[key] = r
 	}
 	r.pieces = append(r.pieces, p)
@@ -236,6 +238,10 @@ func (w *Writer) group(key rankKey) error {
 		}
 	}
 	w.rows.waiting -= int64(r.rows)
+	defer func() {
+		clear(r.pieces)
+		w.spare = r.pieces[:0]
+	}()
 	column := func(b []byte, i int) ([]byte, format.ColumnChunk, error) {
 		return w.encoder.column(b, &w.buffers[i], r.rows)
 	}

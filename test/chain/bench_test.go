@@ -189,7 +189,9 @@ func benchChain(b *testing.B, build string, o benchOutput, loads []benchLoad, ro
 	if build == "" {
 		b.ReportMetric(float64(resident(pid))/(1<<20), "MiB")
 	}
-	profiled.Wait()
+	if profiled.Wait(); folder != "" && build == "" {
+		saveURL(b, "http://"+profiles+"/debug/pprof/allocs", filepath.Join(folder, strings.ReplaceAll(b.Name(), "/", "_")+".allocs.pprof"))
+	}
 	return spent
 }
 
@@ -275,12 +277,7 @@ func cpuNanoseconds(t testing.TB, pid int) (sum int64) {
 
 // saveProfile takes a CPU profile of a second and reports what shares of it the stages have.
 func saveProfile(b *testing.B, url, name string) {
-	answer, err := http.Get(url + "/debug/pprof/profile?seconds=2")
-	require.NoError(b, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(b, err)
-	require.NoError(b, os.WriteFile(name+".pprof", text, 0o600))
+	saveURL(b, url+"/debug/pprof/profile?seconds=2", name+".pprof")
 	out, err := exec.Command("go", "tool", "pprof", "-top", "-nodecount=3000", "-nodefraction=0", name+".pprof").Output()
 	require.NoError(b, err)
 	shares := map[string]float64{}
@@ -297,4 +294,14 @@ func saveProfile(b *testing.B, url, name string) {
 			b.Logf("%5.1f%% %s", shares[stage], stage)
 		}
 	}
+}
+
+// saveURL writes what a page says into a file.
+func saveURL(b *testing.B, url, path string) {
+	answer, err := http.Get(url)
+	require.NoError(b, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(b, err)
+	require.NoError(b, os.WriteFile(path, text, 0o600))
 }

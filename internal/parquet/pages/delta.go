@@ -96,6 +96,23 @@ func (d *Delta) Run(first, step int64, n int) {
 	}
 }
 
+// Steps adds a number, and for each of steps the one before plus that.
+func (d *Delta) Steps(first int64, steps []int64) {
+	d.Run(first, 0, 1)
+	d.rows += len(steps)
+	for len(steps) > 0 {
+		n := copy(d.block[d.n:], steps)
+		for _, step := range steps[:n] {
+			d.last += step
+			d.least, d.most = min(d.least, d.last), max(d.most, d.last)
+		}
+		steps = steps[n:]
+		if d.n += n; d.n == blockValues {
+			d.flush()
+		}
+	}
+}
+
 // push adds a difference.
 func (d *Delta) push(v int64) {
 	d.block[d.n] = v
@@ -112,6 +129,9 @@ func (d *Delta) flush() {
 	least := d.block[0]
 	for _, v := range d.block[1:n] {
 		least = min(least, v)
+	}
+	if d.Grain == 8 && least > 0 {
+		least = 0 // so that equal differences of two blocks are equal bytes
 	}
 	for i := n; i < blockValues; i++ {
 		d.block[i] = least

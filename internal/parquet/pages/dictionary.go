@@ -40,7 +40,7 @@ type Dictionary struct {
 	size   int // of plain, bytes
 	memo   [memoSize]remembered
 
-	page   Page // of the first pageOf values
+	page   made // of the first pageOf values
 	pageOf int
 }
 
@@ -64,7 +64,7 @@ func (d *Dictionary) Reset() {
 	clear(d.known)
 	clear(d.values) // texts are their chunks'
 	clear(d.memo[:])
-	d.values, d.size, d.pageOf = d.values[:0], 0, 0
+	d.values, d.size, d.pageOf = d.values[:0], 0, -1
 }
 
 // Index is the place of a value.

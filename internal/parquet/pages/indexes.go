@@ -19,12 +19,14 @@ type Indexes struct {
 	rows  int
 	run   struct{ index, n int } // not in b yet
 	loose []int32                // not in b yet; only where there is no run
+
+	scratch []byte
 }
 
-// Encode returns what a page holds of indexes that take at most width bits.
-func Encode(indexes []int32, width int) []byte {
+// Encode returns what a page holds of indexes that take at most width bits, in scratch if that has room.
+func Encode(scratch []byte, indexes []int32, width int) []byte {
 	e := rle.Encoding{BitWidth: width}
-	b, err := e.EncodeInt32(nil, indexes)
+	b, err := e.EncodeInt32(scratch, indexes)
 	if err != nil {
 		panic(err) // only for a width above 32
 	}
@@ -85,7 +87,8 @@ func (x *Indexes) settle() {
 		x.run.n = 0
 	}
 	if len(x.loose) > 0 {
-		x.b = append(x.b, Encode(x.loose, x.width)...)
+		x.scratch = Encode(x.scratch, x.loose, x.width)
+		x.b = append(x.b, x.scratch...)
 		x.loose = x.loose[:0]
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,18 @@ func TestDeltaComesBack(t *testing.T) {
 		var want []int64
 		for range r.IntN(12) {
 			n := []int{0, 1, 2, 31, 32, 33, 127, 128, 129, 1000}[r.IntN(10)]
-			if r.IntN(2) == 0 {
+			if kind := r.IntN(3); kind == 2 && n > 0 {
+				v := int64(r.Uint64())
+				steps := make([]int64, n-1)
+				want = append(want, v)
+				for i := range steps {
+					steps[i] = int64(r.IntN(9) - 4)
+					v += steps[i]
+					want = append(want, v)
+				}
+				d.Steps(want[len(want)-n], steps)
+				continue
+			} else if kind == 0 {
 				first, step := int64(r.Uint64()), int64(r.IntN(5)-2)
 				d.Run(first, step, n)
 				for i := range n {
@@ -90,7 +102,7 @@ func TestIndexesAreJoined(t *testing.T) {
 			}
 			switch one := int32(r.IntN(1 << width)); r.IntN(3) {
 			case 0:
-				x.Copy(Encode(some, width), len(some))
+				x.Copy(Encode(nil, some, width), len(some))
 			case 1:
 				x.Add(some)
 			default:
@@ -165,4 +177,33 @@ func TestDictionaryNumbersInOrderOfFirstUse(t *testing.T) {
 	require.Equal(t, []string{"", "b"}, []string{least.Text, most.Text})
 	require.Equal(t, 3*4+2, d.Size())
 	require.Len(t, d.plain(), d.Size())
+}
+
+// TestCodedFramesComeBack reads frames of each kind of block by a zstd decoder.
+func TestCodedFramesComeBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	by, err := zstd.NewReader(nil)
+	require.NoError(t, err)
+	defer by.Close()
+	var c coder
+	for _, n := range []int{0, 1, 63, 64, 65, 1000, blockBytes - 1, blockBytes, blockBytes + 1, 3*blockBytes + 100} {
+		for kind, one := range []func(int) byte{
+			func(int) byte { return 7 },                                       // repeats
+			func(int) byte { return byte(r.Uint32()) },                        // cannot be coded
+			func(int) byte { return byte(r.NormFloat64() * 9) },               // can
+			func(i int) byte { return byte(i/blockBytes) * byte(r.Uint32()) }, // by turns
+		} {
+			from := make([]byte, n)
+			for i := range from {
+				from[i] = one(i)
+			}
+			frame := c.frame(nil, from)
+			got, err := by.DecodeAll(frame, nil)
+			require.NoError(t, err, "%d bytes of kind %d", n, kind)
+			require.True(t, slices.Equal(from, got), "%d bytes of kind %d", n, kind)
+			if kind == 2 && n >= 1000 {
+				require.Less(t, len(frame), n*3/4)
+			}
+		}
+	}
 }
