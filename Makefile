@@ -6,7 +6,7 @@ SHELL := bash
 export CGO_ENABLED ?= 0
 OCB      := go run go.opentelemetry.io/collector/cmd/builder@v0.161.0
 CHECK    := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
-VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo devel)
+VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo devel)
 DIST     := otelcol-dist/build
 SOURCES  := $(shell find receiver internal connector exporter extension -name '*.go' -not -name '*_test.go' 2>/dev/null) \
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
@@ -136,6 +136,14 @@ e2e-jaeger: build bin/jaeger ## play recordings of two ranks into a Jaeger on 12
 # An hour and a quarter on two idle cores; the settings are in test/chain/soak_test.go.
 soak: build ## a billion kernels flat out, then an hour at the pace of a node: memory, books, losses
 	go test -count=1 -v -tags chain,soak -timeout 3h -run TestSoak ./test/chain
+
+.PHONY: packages test-packages
+packages: $(DIST)/main.go ## .deb, .rpm, tarball, bill of materials and checksums into out/packages (ARCHES="amd64 arm64", VERSION=1.2.3)
+	@packaging/build $(ARCHES)
+
+# Needs root; ss, systemd and its tools are Debian's iproute2 and systemd.
+test-packages: build ## install, play, kill, upgrade and purge the .deb under a systemd of its own, and compare two builds
+	go test -count=1 -v -tags packages -timeout 10m ./test/packages
 
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures

@@ -15,7 +15,8 @@ var (
 	errNoProbe   = errors.New("kernhes-probe was not found")
 )
 
-// findBeside gives the absolute path of a file: the given one, or that of this name beside this program or in ../lib.
+// findBeside gives the absolute path of a file: the given one, or that of this name beside this program, in ../lib or in
+// ../lib/kernhes (packages).
 func findBeside(given, name string, missing error) (string, error) {
 	tries := []string{given}
 	if given == "" {
@@ -27,7 +28,7 @@ func findBeside(given, name string, missing error) (string, error) {
 			self = real
 		}
 		folder := filepath.Dir(self)
-		tries = []string{filepath.Join(folder, name), filepath.Join(folder, "..", "lib", name)}
+		tries = []string{filepath.Join(folder, name), filepath.Join(folder, "..", "lib", name), filepath.Join(folder, "..", "lib", "kernhes", name)}
 	}
 	for _, path := range tries {
 		absolute, err := filepath.Abs(path)

@@ -19,7 +19,8 @@ var engines = map[string]string{"vllm": "VLLM_PLUGINS", "sglang": "SGLANG_PLUGIN
 // engineNames are the engines, for messages.
 func engineNames() string { return strings.Join(slices.Sorted(maps.Keys(engines)), ", ") }
 
-// findWheel gives the absolute path of the Python package: the given one, or the newest beside this program or in ../lib.
+// findWheel gives the absolute path of the Python package: the given one, or the newest beside this program, in
+// ../lib or in ../lib/kernhes (packages).
 func findWheel(given string) (string, error) {
 	if given != "" {
 		return findBeside(given, "", errNoWheel)
@@ -31,7 +32,7 @@ func findWheel(given string) (string, error) {
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
 	}
-	return newestWheel(filepath.Dir(self), filepath.Join(filepath.Dir(self), "..", "lib"))
+	return newestWheel(filepath.Dir(self), filepath.Join(filepath.Dir(self), "..", "lib"), filepath.Join(filepath.Dir(self), "..", "lib", "kernhes"))
 }
 
 // newestWheel gives the last wheel by name in the first of the folders that has one.

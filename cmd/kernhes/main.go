@@ -31,6 +31,7 @@ var commands = []command{
 	{"run", "start a command with the shim in it", runCommand},
 	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
 	{"doctor", "say whether and how kernhes can trace here", doctor},
+	{"validate", "say what is wrong with a collector's configuration", validate},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err

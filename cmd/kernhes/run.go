@@ -16,7 +16,7 @@ libcupti of the command's Python environment or of the CUDA toolkit, which is us
 With --engine vllm or sglang it also puts the Python package, kernhes-*.whl, on PYTHONPATH: the engine loads its hook from there.
 What it set it says on one line of stderr. Then COMMAND takes the place of kernhes: process id, signals, terminal and exit code are its own.
 
-libkernhes.so and the wheel are looked for beside kernhes and in ../lib. Everything else is set by variables named KERNHES_..., which
+libkernhes.so and the wheel are looked for beside kernhes, in ../lib and in ../lib/kernhes. Everything else is set by variables named KERNHES_..., which
 are passed on; the flags below are short for some of them. The variables are inherited by the processes that COMMAND
 starts; nothing is done in those that make no CUDA context.`
 

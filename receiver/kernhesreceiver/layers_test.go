@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"internal/faults":    {},
 	"internal/durations": {},
 	"internal/waitsums":  {},
+	"internal/lint":      {},
 	"internal/runname":   {},
 
 	// The archive.
@@ -113,7 +114,7 @@ var layers = map[string][]string{
 	"queries":        {},
 	"scripts":        {},
 	"scripts/mutate": {},
-	"cmd/kernhes": {"internal/faults", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
+	"cmd/kernhes": {"internal/faults", "internal/lint", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
 		"receiver/kernhesreceiver/classes"},
 }
 
