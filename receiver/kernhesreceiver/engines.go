@@ -16,7 +16,7 @@ import (
 // archive says that a logs pipeline wants packed steps, sink takes final steps.
 func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
 	set := engine.Settings{
-		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges,
+		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges, Wall: cfg.StepHistogram.layout(),
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
 		MaxSessionBytes: int(cfg.MaxSessionBytes), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
 		Sink: sink,

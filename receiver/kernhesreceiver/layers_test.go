@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"step":     {"internal/wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
 	"engine": {"internal/books", "internal/chunk", "internal/wire", "coverage", "cupti", "device", "groups", "identity", "manifest", "nccl", "ranges",
-		"rules", "seq", "span", "step"},
+		"rules", "seq", "span", "step", "wall"},
 	"metadata":     {},
 	"metadata/gen": {},
 	"sample":       {},
@@ -82,10 +82,11 @@ var layers = map[string][]string{
 	"control":      {"internal/books", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
 	"handover":     {},
 	"history":      {},
+	"wall":         {},
 	"page":         {"internal/perfetto", "history"},
 	"watch":        {"internal/waitsums", "engine", "fleet", "history", "span"},
 	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "groups", "handover", "identity", "logs", "metadata", "metrics",
-		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "watch"},
+		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "wall", "watch"},
 	"receiver/kernhesreceiver/classes": {"classify"},
 
 	// What only tests, and the simulator, use.

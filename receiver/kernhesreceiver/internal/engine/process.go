@@ -19,6 +19,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
 // A process is the account of one engine process: it hands each frame through the rooms. It is an
@@ -89,6 +90,7 @@ type Settings struct {
 	Groups          groups.Groups
 	BatchEdges      []int64
 	KVEdges         []int64
+	Wall            *wall.Layout // nil: the fixed one
 	MaxStrings      int
 	MaxRanges       int
 	MaxShapes       int
@@ -111,6 +113,7 @@ type common struct {
 	calls       []string
 	groups      groups.Groups
 	buckets     buckets
+	wall        *wall.Layout // nil: the fixed one
 	maxStrings  int
 	maxRanges   int
 	maxSeries   int
@@ -132,6 +135,7 @@ func NewEngines(set Settings) *Engines {
 	return &Engines{&common{
 		notice: set.Notice, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
 		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
+		wall:       set.Wall,
 		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: MaxDevices,
 		totals: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
 	}}

@@ -8,6 +8,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
 // A Report is a copy of one rank's totals, in integer nanoseconds and records: what the
@@ -131,7 +132,7 @@ type SeriesReport struct {
 	Steps                        uint64
 	ComputeNS, CommNS, ForeignNS uint64
 	WallNS                       uint64
-	Wall                         [len(WallBounds) + 1]uint64 // steps by wall time: up to each bound, then above
+	Wall                         wall.Counts
 	Exemplar                     Exemplar
 }
 
@@ -142,23 +143,10 @@ type Exemplar struct {
 	EndNS  uint64 // unix ns; 0: there is none
 }
 
-// wallBounds are the inclusive upper bounds of kern_step_seconds in ns: two to three a doubling where decode
-// steps lie (2 to 50 ms), coarser outside.
-var WallBounds = [...]uint64{
-	250e3, 500e3, 1e6, 2e6, 3e6, 4e6, 5e6, 6e6, 8e6, 10e6, 12e6, 15e6, 20e6, 25e6, 30e6, 40e6, 50e6,
-	75e6, 100e6, 150e6, 200e6, 300e6, 500e6, 1e9, 2e9, 5e9, 10e9, 30e9,
-}
-
-// addWall counts a complete step of that wall time.
+// AddWall counts a complete step of that wall time.
 func (s *SeriesReport) AddWall(ns uint64) {
 	s.WallNS += ns
-	for i, bound := range WallBounds {
-		if ns <= bound {
-			s.Wall[i]++
-			return
-		}
-	}
-	s.Wall[len(WallBounds)]++
+	s.Wall.Add(ns)
 }
 
 // source is whose numbers these are.

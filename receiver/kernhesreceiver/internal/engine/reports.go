@@ -9,6 +9,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
 // givenRank is the rank that a step's text gives.
@@ -108,7 +109,9 @@ func (p *Process) report(d *deviceState) Report {
 		Coverage: d.coverage.Report(coverNames), Complete: d.complete, Incomplete: maps.Clone(d.failed), Dropped: p.losses(d), Readable: p.readable,
 	}
 	for _, s := range d.series {
-		r.Series = append(r.Series, *s)
+		one := *s
+		one.Wall = s.Wall.Clone()
+		r.Series = append(r.Series, one)
 	}
 	slices.SortFunc(r.Series, func(a, b SeriesReport) int {
 		return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.KV, b.KV))
@@ -145,7 +148,7 @@ func (p *Process) seriesOf(d *deviceState, s *step.Step) *SeriesReport {
 	}
 	r := d.series[key]
 	if r == nil {
-		r = &SeriesReport{Program: key.program, Batch: key.batch, KV: key.kv}
+		r = &SeriesReport{Program: key.program, Batch: key.batch, KV: key.kv, Wall: wall.Counts{Layout: p.set.wall}}
 		d.series[key] = r
 	}
 	return r

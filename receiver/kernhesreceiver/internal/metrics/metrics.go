@@ -264,25 +264,61 @@ func (s *metricSet) steps(r *engine.SeriesReport) {
 	s.seconds(metadata.KernStepCommSecondsTotal, r.CommNS, r.Program, r.Batch, r.KV)
 	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.ForeignNS, r.Program, r.Batch, r.KV)
 
+	labels := []any{r.Program, r.Batch, r.KV}
+	if r.Wall.Expo != nil {
+		s.exponential(r, labels)
+		return
+	}
 	point := s.metric(metadata.KernStepSeconds).Histogram().DataPoints().AppendEmpty()
 	point.SetStartTimestamp(s.since)
 	point.SetTimestamp(s.now)
 	point.SetCount(r.Steps)
 	point.SetSum(seconds(r.WallNS))
-	point.BucketCounts().FromRaw(r.Wall[:])
-	bounds := point.ExplicitBounds()
-	bounds.EnsureCapacity(len(engine.WallBounds))
-	for _, ns := range engine.WallBounds {
-		bounds.Append(seconds(ns))
+	point.BucketCounts().FromRaw(r.Wall.Fixed)
+	if r.Wall.Layout != nil {
+		bounds := point.ExplicitBounds()
+		bounds.EnsureCapacity(len(r.Wall.Layout.Bounds))
+		for _, ns := range r.Wall.Layout.Bounds {
+			bounds.Append(seconds(ns))
+		}
 	}
-	s.attributes(point.Attributes(), metadata.KernStepSeconds, []any{r.Program, r.Batch, r.KV})
-	if e := &r.Exemplar; e.EndNS != 0 {
-		to := point.Exemplars().AppendEmpty()
-		to.SetTimestamp(pcommon.Timestamp(e.EndNS))
-		to.SetDoubleValue(seconds(e.WallNS))
-		to.SetTraceID(e.Span.Trace)
-		to.SetSpanID(e.Span.Span)
+	s.attributes(point.Attributes(), metadata.KernStepSeconds, labels)
+	exemplar(&r.Exemplar, point.Exemplars())
+}
+
+// exponential appends the wall times of one label set as an exponential histogram.
+func (s *metricSet) exponential(r *engine.SeriesReport, labels []any) {
+	m := s.metric(metadata.KernStepSeconds)
+	if m.Type() != pmetric.MetricTypeExponentialHistogram {
+		m.SetEmptyExponentialHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 	}
+	point := m.ExponentialHistogram().DataPoints().AppendEmpty()
+	point.SetStartTimestamp(s.since)
+	point.SetTimestamp(s.now)
+	point.SetCount(r.Steps)
+	point.SetSum(seconds(r.WallNS))
+	point.SetScale(r.Wall.Expo.Scale())
+	point.SetZeroCount(r.Wall.Expo.ZeroCount())
+	from, to := r.Wall.Expo.Positive(), point.Positive()
+	to.SetOffset(from.Offset())
+	to.BucketCounts().EnsureCapacity(int(from.Len()))
+	for i := range from.Len() {
+		to.BucketCounts().Append(from.At(i))
+	}
+	s.attributes(point.Attributes(), metadata.KernStepSeconds, labels)
+	exemplar(&r.Exemplar, point.Exemplars())
+}
+
+// exemplar appends the step of a label set that has a trace, if there is one.
+func exemplar(e *engine.Exemplar, all pmetric.ExemplarSlice) {
+	if e.EndNS == 0 {
+		return
+	}
+	to := all.AppendEmpty()
+	to.SetTimestamp(pcommon.Timestamp(e.EndNS))
+	to.SetDoubleValue(seconds(e.WallNS))
+	to.SetTraceID(e.Span.Trace)
+	to.SetSpanID(e.Span.Span)
 }
 
 // shimMetrics are the metrics of the shim's statistics by their number on the wire.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
 // full is a report in which everything is set.
@@ -148,6 +150,39 @@ func TestMetricValues(t *testing.T) {
 		assert.EqualValues(t, 1, counts[at+1])
 		assert.EqualValues(t, 2, p.Count())
 	})
+}
+
+func TestAnExponentialHistogramHasTheStepsAndTheExemplar(t *testing.T) {
+	r := full()
+	r.Series[0].Wall = wall.Counts{Layout: &wall.Layout{Exponential: true}}
+	r.Series[0].WallNS = 0
+	for range 3 {
+		r.Series[0].AddWall(4e6)
+	}
+	r.Series[0].AddWall(1e9)
+	r.Series[0].Steps = 4
+	r.Series[0].Exemplar = engine.Exemplar{WallNS: 4e6, EndNS: 7}
+	m := pmetric.NewMetrics()
+	appendRank(m, r, false, "", "", "", time.Time{})
+	found := false
+	metricstest.Each(m, func(m pmetric.Metric) {
+		if m.Name() != "kern_step_seconds" {
+			return
+		}
+		found = true
+		assert.Equal(t, pmetric.AggregationTemporalityCumulative, m.ExponentialHistogram().AggregationTemporality())
+		p := m.ExponentialHistogram().DataPoints().At(0)
+		assert.EqualValues(t, 4, p.Count())
+		assert.InDelta(t, 1.012, p.Sum(), 1e-12)
+		base := math.Pow(2, math.Pow(2, -float64(p.Scale())))
+		for value, want := range map[float64]uint64{0.004: 3, 1: 1} {
+			// Bucket i has what is above base^i, up to base^(i+1).
+			i := int(math.Ceil(math.Log(value)/math.Log(base)-1e-9)) - 1 - int(p.Positive().Offset())
+			assert.Equal(t, want, p.Positive().BucketCounts().At(i), value)
+		}
+		assert.InDelta(t, 0.004, p.Exemplars().At(0).DoubleValue(), 1e-12)
+	})
+	assert.True(t, found)
 }
 
 func TestResidueShows(t *testing.T) {

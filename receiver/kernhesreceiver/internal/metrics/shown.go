@@ -162,6 +162,17 @@ func endMetric(to pmetric.MetricSlice, m pmetric.Metric) {
 			end.SetTimestamp(p.Timestamp())
 			end.SetFlags(none)
 		}
+	case pmetric.MetricTypeExponentialHistogram:
+		for i := range m.ExponentialHistogram().DataPoints().Len() {
+			p := m.ExponentialHistogram().DataPoints().At(i)
+			histogram := one().SetEmptyExponentialHistogram()
+			histogram.SetAggregationTemporality(m.ExponentialHistogram().AggregationTemporality())
+			end := histogram.DataPoints().AppendEmpty()
+			p.Attributes().CopyTo(end.Attributes())
+			end.SetStartTimestamp(p.StartTimestamp())
+			end.SetTimestamp(p.Timestamp())
+			end.SetFlags(none)
+		}
 	}
 }
 
