@@ -2,6 +2,7 @@ package duckdb_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -223,4 +224,30 @@ func TestHostileTextsAreOnlyTexts(t *testing.T) {
 	table, err := duck.Query(d.DB, "select distinct run from k")
 	require.NoError(t, err)
 	require.Equal(t, "run\n'; drop view k; --··[31m\n", table.String())
+}
+
+// TestWaitsAgreeWithTheConnector holds waits.sql to what the connector kernwaits finds in the same steps, to the nanosecond.
+func TestWaitsAgreeWithTheConnector(t *testing.T) {
+	type sum struct {
+		Program  string `json:"program"`
+		Rank     int64  `json:"rank"`
+		Times    int64  `json:"times"`
+		Wait     int64  `json:"wait_ns"`
+		Blame    int64  `json:"blame_ns"`
+		Transfer int64  `json:"transfer_ns"`
+	}
+	text, err := os.ReadFile(filepath.Join(root, "connector", "kernwaitsconnector", "testdata", "tp2_waits.json"))
+	require.NoError(t, err)
+	var want, got []sum
+	require.NoError(t, json.Unmarshal(text, &want))
+	for _, r := range open(t, duck.Archive{Dir: recordings(t)}).file("waits.sql") {
+		i := slices.IndexFunc(got, func(s sum) bool { return s.Program == r.text("program") && s.Rank == r.int("rank") })
+		if i < 0 {
+			i = len(got)
+			got = append(got, sum{Program: r.text("program"), Rank: r.int("rank")})
+		}
+		s := &got[i]
+		s.Times, s.Wait, s.Blame, s.Transfer = s.Times+r.int("times"), s.Wait+r.ns("wait_ms"), s.Blame+r.ns("blame_ms"), s.Transfer+r.ns("transfer_ms")
+	}
+	require.ElementsMatch(t, want, got)
 }

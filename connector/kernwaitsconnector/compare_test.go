@@ -1,6 +1,8 @@
 package kernwaitsconnector
 
 import (
+	"encoding/json"
+	"os"
 	"testing"
 	"time"
 
@@ -133,4 +135,34 @@ func TestSimulatedWaitsAreTheTruth(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A waited is what a rank waited in a program of the recording.
+type waited struct {
+	Program  string `json:"program"`
+	Rank     int64  `json:"rank"`
+	Times    uint64 `json:"times"`
+	Wait     uint64 `json:"wait_ns"`
+	Blame    uint64 `json:"blame_ns"`
+	Transfer uint64 `json:"transfer_ns"`
+}
+
+// The connector and queries/waits.sql agree on the recording: the tests of both hold testdata/tp2_waits.json.
+func TestTheRecordedDrillIsAsInTheArchive(t *testing.T) {
+	chunks := tp2(t, nil)
+	var got []waited
+	for _, s := range compared(t, nil, chunks[0], chunks[1]).only(t).ledger.Sums() {
+		got = append(got, waited{s.Program, s.Rank, s.Meetings, all(s.Wait), all(s.Blame), s.Transfer})
+	}
+	const path = "testdata/tp2_waits.json"
+	if *update {
+		text, err := json.MarshalIndent(got, "", "  ")
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append(text, '\n'), 0o644))
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var want []waited
+	require.NoError(t, json.Unmarshal(text, &want))
+	require.Equal(t, want, got)
 }
