@@ -148,6 +148,9 @@ test-packages: build ## install, play, kill, upgrade and purge the .deb under a 
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures
 
+pages: build ## draw docs/pictures/page*.png: the live page of simulated engines, in headless Chromium
+	@scripts/pages
+
 bench: ## kernels per CPU-second: frames to device time beside memcpy; packing; Parquet beside two libraries
 	go test -run '^$$' -bench . -benchmem ./receiver/... ./internal/wire/... ./internal/chunk/... ./internal/parquet/...
 

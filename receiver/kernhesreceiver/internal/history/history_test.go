@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"testing"
 	"time"
 
@@ -303,4 +304,37 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(h.runs["r"].sets), maxSets+1)
 	assert.EqualValues(t, 200-maxSets, h.runs["r"].sets[other].minutes[begin.Unix()/60%minutes].counts[bucketOf(5e9)-h.runs["r"].sets[other].minutes[begin.Unix()/60%minutes].low])
+}
+
+// 64 ranks for 15 minutes with 30 label sets, steps of 700 kernels: all that the page may remember.
+func TestMemoryOf64Ranks(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	h := New()
+	sets := make([]Set, 30)
+	for i := range sets {
+		sets[i] = Set{"decode", fmt.Sprint(i), "4096"}
+	}
+	sums := map[Set]Sums{}
+	for tick := range Bins {
+		now := begin.Add(time.Duration(tick) * Tick)
+		for _, s := range sets {
+			sums[s] = Sums{Steps: uint64(tick)}
+		}
+		var readings []Reading
+		for n := range int64(64) {
+			readings = append(readings, Reading{Key: Key{"r", n}, Sets: sums})
+			for i := range uint64(8) {
+				step := Step{Key: Key{"r", n}, Set: sets[i], Seq: 32 * (uint64(tick)*8 + i), Start: 1e15, End: 1e15 + 1e6*(uint64(tick)+i), Kernels: 700}
+				h.Take(now, &step, func() []Kernel { return make([]Kernel, 700) })
+			}
+		}
+		h.Observe(now, readings)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(h)
+	assert.Less(t, after.HeapAlloc-before.HeapAlloc, uint64(20<<20), "bytes")
+	t.Log(after.HeapAlloc-before.HeapAlloc, "bytes")
 }

@@ -10,7 +10,7 @@ import (
 // What is kept of steps.
 const (
 	keptSteps   = 256     // numbers of a rank's newest steps
-	keptDetails = 4       // of them, steps with their kernels: those of sampled, and the slowest of a minute
+	keptDetails = 2       // of them, steps with their kernels: those of sampled, and the slowest of a minute
 	maxKernels  = 20_000  // a step with more is drawn without kernels
 	minutes     = 16      // sketches of a set: one a minute
 	growth      = 1.02    // of a sketch's buckets: a quantile is off by 1% at most

@@ -135,7 +135,7 @@ func (k *rank) view(now time.Time, n int64, ratio Ratio) RankView {
 		Ratio: ratio.Own, RatioAll: ratio.All,
 	}
 	if k.last.LastStep > 0 {
-		age := max(0, now.Sub(time.Unix(0, int64(k.last.LastStep))).Seconds())
+		age := max(0, k.heard.Sub(time.Unix(0, int64(k.last.LastStep))).Seconds()) // when the rank was read last
 		v.StepAge = &age
 	}
 	// The bin that now lies in is not over.
