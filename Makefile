@@ -145,6 +145,10 @@ packages: $(DIST)/main.go ## .deb, .rpm, tarball, bill of materials and checksum
 test-packages: build ## install, play, kill, upgrade and purge the .deb under a systemd of its own, and compare two builds
 	go test -count=1 -v -tags packages -timeout 10m ./test/packages
 
+.PHONY: test-kubernetes
+test-kubernetes: ## the manifests of deploy/kubernetes, decoded strictly against the types of the Kubernetes API
+	go test -C test/kubernetes ./...
+
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures
 

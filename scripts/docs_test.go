@@ -82,3 +82,21 @@ func TestLinks(t *testing.T) {
 func TestReadmeIsShort(t *testing.T) {
 	assert.LessOrEqual(t, len(strings.Fields(pages(t)["README.md"])), 700)
 }
+
+// TestFuzzTargetsAreListed holds the table of docs/threat-model.md to the fuzz targets that there are.
+func TestFuzzTargetsAreListed(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "git", "grep", "--untracked", "-E", "-o", `^func Fuzz[A-Za-z0-9]+`, "--", "*_test.go")
+	command.Dir = ".."
+	out, err := command.Output()
+	require.NoError(t, err)
+	var want, got []string
+	for line := range strings.Lines(string(out)) {
+		file, target, _ := strings.Cut(strings.TrimSpace(line), ":func ")
+		want = append(want, filepath.Dir(file)+" "+target)
+	}
+	require.NotEmpty(t, want)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(Fuzz[^`]+)` \\|").FindAllStringSubmatch(pages(t)["docs/threat-model.md"], -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	assert.ElementsMatch(t, want, got)
+}

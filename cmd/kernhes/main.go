@@ -32,6 +32,8 @@ var commands = []command{
 	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
 	{"doctor", "say whether and how kernhes can trace here", doctor},
 	{"validate", "say what is wrong with a collector's configuration", validate},
+	{"copy", "copy what an engine loads into a folder, for a pod", copyShim},
+	{"folder", "make a folder of a user and a group, for a pod", makeFolder},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err

@@ -131,10 +131,21 @@ func (c *configuration) unused() {
 	for _, part := range []struct {
 		key string
 		all map[string]settings
-	}{{"receivers", c.Receivers}, {"processors", c.Processors}, {"exporters", c.Exporters}, {"connectors", c.Connectors}} {
+	}{{"receivers", c.Receivers}, {"processors", c.Processors}, {"exporters", c.Exporters}} {
 		for id := range part.all {
 			if !used[id] {
 				c.add(Fault, part.key+"::"+id, "is in no pipeline, so it does nothing; add it to one in service::pipelines")
+			}
+		}
+	}
+	for id := range c.Connectors {
+		for role, in := range map[string]func(pipeline) []string{
+			"a receiver":  func(p pipeline) []string { return p.Receivers },
+			"an exporter": func(p pipeline) []string { return p.Exporters },
+		} {
+			has := func(p pipeline) bool { return slices.Contains(in(p), id) }
+			if !slices.ContainsFunc(slices.Collect(maps.Values(c.Service.Pipelines)), has) {
+				c.add(Fault, "connectors::"+id, "is in no pipeline as %s; it joins two: an exporter of one, a receiver of the other", role)
 			}
 		}
 	}
@@ -193,14 +204,18 @@ func (c *configuration) ports() {
 			listens("receivers::"+id+"::control_endpoint", "127.0.0.1:8988")
 		}
 	}
-	for _, id := range of(c.Exporters, "kernparquet") {
-		s := c.Exporters[id]
-		address := text(s, "http", "endpoint")
-		if address == "" && at(s, "http", "enabled") != false {
-			address = "127.0.0.1:8989"
+	// Both have a server whether or not they say so.
+	serves := func(part string, all map[string]settings, name, standard string) {
+		for _, id := range of(all, name) {
+			address := text(all[id], "http", "endpoint")
+			if address == "" && at(all[id], "http", "enabled") != false {
+				address = standard
+			}
+			listens(part+"::"+id+"::http::endpoint", address)
 		}
-		listens("exporters::"+id+"::http::endpoint", address)
 	}
+	serves("exporters", c.Exporters, "kernparquet", "127.0.0.1:8989")
+	serves("connectors", c.Connectors, "kernwaits", "127.0.0.1:8990")
 	for _, id := range of(c.Exporters, "prometheus") {
 		listens("exporters::"+id+"::endpoint", text(c.Exporters[id], "endpoint"))
 	}

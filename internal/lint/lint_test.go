@@ -31,6 +31,8 @@ exporters:
   otlp:
     endpoint: gateway:4317
     sending_queue: {sizer: bytes, queue_size: 134217728}
+connectors:
+  kernwaits:
 extensions:
   file_storage: {directory: /var/lib/kernhes/queue}
   health_check: {endpoint: "127.0.0.1:13133"}
@@ -38,8 +40,8 @@ service:
   extensions: [file_storage, health_check]
   telemetry: {metrics: {readers: [{pull: {exporter: {prometheus: {host: 127.0.0.1, port: 8888}}}}]}}
   pipelines:
-    metrics: {receivers: [kernhes], processors: [memory_limiter, batch], exporters: [prometheus]}
-    logs: {receivers: [kernhes], processors: [memory_limiter], exporters: [kernparquet, otlp]}
+    metrics: {receivers: [kernhes, kernwaits], processors: [memory_limiter, batch], exporters: [prometheus]}
+    logs: {receivers: [kernhes], processors: [memory_limiter], exporters: [kernparquet, otlp, kernwaits]}
 `
 
 // TestMistakes is the list of the mistakes that are found. Each is made in a configuration that has no other.
@@ -53,8 +55,8 @@ func TestMistakes(t *testing.T) {
 		want      string // how the finding begins
 		andOthers bool   // the mistake has other consequences
 	}{
-		{"the archive is in no pipeline", "[kernparquet, otlp]", "[otlp]", "fault: exporters::kernparquet: is in no pipeline", false},
-		{"the receiver is in no pipeline", "receivers: [kernhes]", "receivers: []", "fault: receivers::kernhes: is in no pipeline", false},
+		{"the archive is in no pipeline", "[kernparquet, otlp, kernwaits]", "[otlp, kernwaits]", "fault: exporters::kernparquet: is in no pipeline", false},
+		{"the receiver is in no pipeline", "receivers: [kernhes", "receivers: [otlp", "fault: receivers::kernhes: is in no pipeline", false},
 		{"a processor is in no pipeline", "[memory_limiter, batch]", "[memory_limiter]", "fault: processors::batch: is in no pipeline", false},
 		{"an extension is not started", "[file_storage, health_check]", "[file_storage]", "fault: extensions::health_check: is not started", false},
 		{"the queue's storage is not started", "[file_storage, health_check]", "[health_check]",
@@ -66,6 +68,9 @@ func TestMistakes(t *testing.T) {
 		{"two servers have one port", "127.0.0.1:13133", "127.0.0.1:9464", "fault: extensions::health_check::endpoint: exporters::prometheus::endpoint has port 9464", false},
 		{"a server has the port of the page, which is not set", "127.0.0.1:13133", "127.0.0.1:8988",
 			"fault: extensions::health_check::endpoint: receivers::kernhes::control_endpoint has port 8988", false},
+		{"a server has the port of the waits, which is not set", "127.0.0.1:13133", "127.0.0.1:8990",
+			"fault: extensions::health_check::endpoint: connectors::kernwaits::http::endpoint has port 8990", false},
+		{"the connector's metrics go nowhere", "[kernhes, kernwaits]", "[kernhes]", "fault: connectors::kernwaits: is in no pipeline as a receiver", false},
 		{"no receiver hears engines", "\n  kernhes:\n    endpoint: unix:///run/kernhes/kernhes.sock", "\n  nop: {}", "fault: receivers: none is kernhes or otlp", true},
 		{"metrics are open to other hosts", "127.0.0.1:9464", "0.0.0.0:9464", "warning: exporters::prometheus::endpoint: 0.0.0.0:9464: other hosts", false},
 		{"an address without a host", "127.0.0.1:9464", ":9464", "warning: exporters::prometheus::endpoint: :9464: other hosts", false},
@@ -84,9 +89,9 @@ func TestMistakes(t *testing.T) {
 			"warning: service::pipelines::logs: nothing bounds its memory", false},
 		{"the memory limiter is not first", "[memory_limiter, batch]", "[batch, memory_limiter]", "warning: service::pipelines::metrics: memory_limiter comes after batch", false},
 		{"a queue of chunks counts requests", "sizer: bytes, ", "", "warning: exporters::otlp::sending_queue: 1000 chunks", false},
-		{"losses are seen nowhere", "    metrics: {receivers: [kernhes]", "    metrics: {receivers: [otlp]", "warning: receivers::kernhes: is in no metrics pipeline", true},
+		{"losses are seen nowhere", "    metrics: {receivers: [kernhes, kernwaits]", "    metrics: {receivers: [kernwaits]", "warning: receivers::kernhes: is in no metrics pipeline", true},
 		{"two receivers have one socket", "processors:\n", "  kernhes/b: {control_endpoint: \"\"}\nprocessors:\n", "fault: receivers::kernhes/b::endpoint: receivers::kernhes has unix://", true},
-		{"two archives have one folder", "extensions:\n", "  kernparquet/b: {directory: /var/lib/kernhes/archive, http: {enabled: false}}\nextensions:\n",
+		{"two archives have one folder", "exporters:\n  prometheus:", "exporters:\n  kernparquet/b: {directory: /var/lib/kernhes/archive, http: {enabled: false}}\n  prometheus:",
 			"fault: exporters::kernparquet/b::directory: exporters::kernparquet has /var/lib", true},
 	} {
 		require.Contains(t, good, mistake.from, mistake.what)
@@ -107,7 +112,7 @@ func TestMistakes(t *testing.T) {
 
 // n has a receiver go from all pipelines; all else is changed once.
 func n(from string) int {
-	if from == "receivers: [kernhes]" {
+	if from == "receivers: [kernhes" {
 		return -1
 	}
 	return 1

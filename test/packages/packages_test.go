@@ -216,6 +216,7 @@ func TestPackageWithoutSystemd(t *testing.T) {
 	assert.Contains(t, m.must("otelcol-kernhes", "components"), "kernparquet")
 	assert.Empty(t, m.must("otelcol-kernhes", "validate", "--config", "/etc/kernhes/config.yaml"))
 	validated(t, m)
+	image(t, m)
 	m.must("dpkg", "-P", "kernhes")
 	assert.Equal(t, before, m.state())
 }

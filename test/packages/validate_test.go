@@ -4,6 +4,8 @@ package packages_test
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func validated(t *testing.T, m *machine) {
 	check("nothing", endpoint, endpoint, "")
 	check("a key is misspelt", "runs_file:", "run_file:", "run_file")
 	check("a component is misspelt", "kernparquet:", "kernparket:", "kernparket")
-	check("a pipeline has what is not configured", "exporters: [kernparquet]", "exporters: [kernparquet, otlp]", `"otlp"`)
+	check("a pipeline has what is not configured", "exporters: [kernparquet, kernwaits]", "exporters: [kernparquet, kernwaits, otlp]", `"otlp"`)
 	check("a time has no unit", "runs_file:", "step_timeout: 10\n    runs_file:", "step_timeout")
 	check("an endpoint has no scheme", "unix:///run/kernhes/kernhes.sock", "127.0.0.1:7777", "endpoint")
 	check("other hosts may send in plain text", "unix:///run/kernhes/kernhes.sock", "tcp://0.0.0.0:7777", "tls: missing")
@@ -44,6 +46,39 @@ func validated(t *testing.T, m *machine) {
 	check("the archive has no folder", "    directory: /var/lib/kernhes/archive\n", "", "directory: is required")
 	check("tabs", "  kernhes:\n", "\tkernhes:\n", "yaml")
 	check("the archive is in a pipeline of metrics", "exporters: [prometheus]", "exporters: [prometheus, kernparquet]", "kernparquet takes logs only")
-	check("the receiver is in no pipeline", "receivers: [kernhes]\n      processors: [memory_limiter]\n      exporters: [kernparquet]",
-		"receivers: []\n      processors: [memory_limiter]\n      exporters: [kernparquet]", "receiver")
+	check("the receiver is in no pipeline", "receivers: [kernhes]\n      processors: [memory_limiter]\n      exporters: [kernparquet, kernwaits]",
+		"receivers: []\n      processors: [memory_limiter]\n      exporters: [kernparquet, kernwaits]", "receiver")
+
+	// What collectors in Kubernetes get.
+	for _, config := range []string{"base/collector", "gateway/collector", "gateway/gateway"} {
+		path := m.has("../../deploy/kubernetes/" + config + "-config.yaml")
+		out, err := m.as("root", "env", "POD_IP=10.0.0.1", "kernhes", "validate", path)
+		assert.NoError(t, err, out)
+		assert.Equal(t, path+" is fine", out)
+	}
+}
+
+// image runs what the Containerfile puts into an image without anything else, as its user: it must need no file of a system.
+func image(t *testing.T, m *machine) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/container/Containerfile")
+	require.NoError(t, err)
+	for _, removed := range regexp.MustCompile(`/image(/usr/[^ \n]+)`).FindAllStringSubmatch(string(text), -1) {
+		m.must("test", "-e", removed[1])
+	}
+	m.must("sh", "-c", "dpkg-deb --extract /tmp/kernhes_*_amd64.deb /tmp/image && mkdir -m 777 /tmp/image/out && mkdir /tmp/image/proc")
+	m.must("mount", "--bind", "/proc", "/tmp/image/proc") // as each container has it
+	in := []string{"chroot", "--userspec=10001:10001", "/tmp/image"}
+	assert.Contains(t, m.must(append(in, "/usr/bin/otelcol-kernhes", "--version")...), "otelcol-kernhes")
+	assert.Equal(t, []string{"/out/kernhes.whl", "/out/libkernhes.so"}, sorted(m.must(append(in, "/usr/bin/kernhes", "copy", "/out")...)))
+	m.must("cmp", "/tmp/image/out/libkernhes.so", "/usr/lib/kernhes/libkernhes.so")
+	m.must("chroot", "/tmp/image", "/usr/bin/kernhes", "folder", "--user=10001", "--group=10002", "--mode=2750", "/run/kernhes")
+	assert.Equal(t, "2750 10001 10002", m.must("stat", "-c", "%a %u %g", "/tmp/image/run/kernhes"))
+}
+
+// sorted are the lines of a text, in order.
+func sorted(text string) []string {
+	lines := strings.Split(text, "\n")
+	slices.Sort(lines)
+	return lines
 }
