@@ -5,6 +5,8 @@
 // kernels have in common with those of other steps, its Shape, lies in a chunk once; a step itself is columns of numbers.
 package chunk
 
+import "github.com/kernhes/kernhes/internal/model"
+
 // EventName and Version mark the log record of a chunk. Readers take versions from OldestVersion on, and refuse and count anything else.
 const (
 	EventName = "kernhes.steps"
@@ -29,141 +31,39 @@ const WindowSteps = 64
 // Window is the window of a seq.
 func Window(seq int64) int64 { return seq >> 6 }
 
-// An Identity says whose steps a chunk holds. Everything but Run, Rank and Device may be empty.
-type Identity struct {
-	Run     string
-	Rank    int64
-	Device  uint16
-	Session uint64 // of the engine process
-	Host    string
-	GPU     string // its UUID
-	GPUName string
-	Model   string
-	Engine  string
-	Version string // of the engine, or its manifest's hash
-	Mode    string // hes, software or off, as it really was
-}
+// What a chunk holds is defined once for all packages.
+type (
+	Class    = model.Class
+	Identity = model.Identity
+	Position = model.Position
+	GroupBy  = model.GroupBy
+	Shape    = model.Shape
+	Launch   = model.Launch
+	Step     = model.Step
+	Copy     = model.Copy
+	Count    = model.Count
+)
 
 // Classes of kernels.
 const (
-	Compute = 0
-	Comm    = 1
-	Spin    = 3 // only waits for the host
+	Compute = model.Compute
+	Comm    = model.Comm
+	Spin    = model.Spin
 )
 
 // ClassNames are the classes as tables write them.
-var ClassNames = [4]string{Compute: "compute", Comm: "comm", 2: "copy", Spin: "spin"}
-
-// A Position is what is known of the kernel at one place of a step without its times. It is comparable.
-type Position struct {
-	Call  string // label; empty: none
-	Op    string // empty: not known
-	Name  string // as CUPTI gave it, mangled or not; empty: not known
-	Class uint8  // Compute, Comm or Spin
-	Fused bool   // communicates and computes
-	// Group is the group of ranks that the call communicates with; empty: not known, or it computes.
-	Group   string
-	GroupBy GroupBy // what gave Group
-	Bytes   uint64  // of the call's message; 0: not known
-	Stream  uint32
-	Grid    [3]uint32
-	Block   [3]uint32
-	Launch  uint32 // ordinal of its launch in the step; ascends over the positions
-	Node    uint32 // low half of the graph node's id; 0 if not from a graph
-}
-
-// GroupBy is what gave the group of a call. The numbers are those of the format.
-type GroupBy uint8
+var ClassNames = model.ClassNames
 
 // What gives the group of a call.
 const (
-	GroupUnknown GroupBy = 0
-	GroupNCCL    GroupBy = 1 // NCCL's range payload
-	GroupText    GroupBy = 2 // group= in the text of the step's range
-	GroupSetting GroupBy = 3 // the receiver's setting
+	GroupUnknown = model.GroupUnknown
+	GroupNCCL    = model.GroupNCCL
+	GroupText    = model.GroupText
+	GroupSetting = model.GroupSetting
 )
 
 // GroupSources are the names of GroupBy as tables write them.
-var GroupSources = [4]string{GroupUnknown: "", GroupNCCL: "nccl", GroupText: "text", GroupSetting: "setting"}
-
-// A Shape is the positions of a step, in order of launch. It is shared and never changes.
-type Shape struct {
-	Hash      uint64 // of all positions without their groups: equal shapes have equal hashes
-	Positions []Position
-}
-
-// A Launch is a launch that has kernels in a step.
-type Launch struct {
-	Correlation uint32
-	Graph       uint32 // CUPTI's id of the executable graph; with Position.Node it gives the graph node's id. 0: not a graph's
-}
-
-// NodeID is CUPTI's graphNodeId of a kernel at position p, 0 if it is not from a graph.
-func (l Launch) NodeID(p *Position) uint64 {
-	if l.Graph == 0 {
-		return 0
-	}
-	return uint64(l.Graph)<<32 | uint64(p.Node)
-}
-
-// A Step is one step of the rank, or kernels outside any. In a chunk it may be a part of one: a step that fits no chunk
-// whole is split over several.
-type Step struct {
-	Outside bool // kernels of no step: of the fields below only the shape and the columns count
-
-	Seq int64
-	// Occurrence counts the steps of the session with this seq in its text, from 0.
-	Occurrence uint32
-	Pairs      bool // seq is the same as on other ranks
-	Text       string
-	Program    string
-	Vars       string
-	Group      string // that Text gives; empty: none
-	Seqs       int64
-	Tokens     int64
-	KV         int64
-
-	Start    uint64 // unix ns: first kernel's start
-	End      uint64 // unix ns: last kernel's end
-	Compute  uint64 // ns: union of compute kernels
-	Comm     uint64 // ns: what comm kernels add to that
-	Overlap  uint64 // ns: comm under compute
-	Idle     uint64 // ns
-	Foreign  uint64 // ns: compute of others since the latest end of an earlier step
-	Complete bool
-	Reason   string // why it is not complete
-
-	Shape    *Shape
-	Launches []Launch // one for each run of positions of equal Launch, in order
-	Starts   []uint64 // unix ns, by position
-	Durs     []uint64 // ns, by position
-
-	// Of a step that was read: a Packer takes whole ones and does not look at these.
-	Offset  int  // of its first kernel in the whole step
-	Kernels int  // of the whole step
-	Last    bool // this is the last part, or the whole
-}
-
-// A Copy is a copy or memset.
-type Copy struct {
-	Start       uint64 // unix ns
-	Dur         uint64 // ns
-	Bytes       uint64
-	Node        uint64 // CUPTI's graphNodeId; 0: not from a graph
-	Correlation uint32
-	Stream      uint32
-	Memset      bool
-	Kind        uint8 // CUpti_ActivityMemcpyKind; 0 for a memset
-	InStep      bool
-	Seq         int64  // of the step that it was launched in, if InStep
-	Occurrence  uint32 // likewise
-}
-
-// A Count is one line of a rank's account: how many of its records became what, since its session began.
-type Count struct {
-	Name  string
-	Value uint64
-}
+var GroupSources = model.GroupSources
 
 // A Chunk is what Unpack read. Nothing of it is the body's memory.
 type Chunk struct {

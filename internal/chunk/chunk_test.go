@@ -173,7 +173,7 @@ func TestAnyNumbersComeBack(t *testing.T) {
 			{Class: chunk.Spin, Fused: true, Stream: 1<<32 - 1, Grid: [3]uint32{1<<32 - 1, 0, 1}, Node: 1<<32 - 1},
 			{Launch: 1<<32 - 1},
 		}},
-		Launches: []chunk.Launch{{1<<32 - 1, 1<<32 - 1}, {0, 1 << 31}}, Starts: []uint64{0, most}, Durs: []uint64{most, 1 << 63},
+		Launches: []chunk.Launch{{Correlation: 1<<32 - 1, Graph: 1<<32 - 1}, {Graph: 1 << 31}}, Starts: []uint64{0, most}, Durs: []uint64{most, 1 << 63},
 	}
 	copies := []chunk.Copy{{Start: most, Dur: most, Bytes: most, Node: most, Correlation: 1<<32 - 1, Stream: 1<<32 - 1, Kind: 255, InStep: true, Seq: -5}, {Memset: true}}
 	chunks, _ := pack(t, chunk.Identity{Rank: -1, Session: most, Device: 1<<16 - 1}, []chunk.Step{s}, copies)

@@ -66,14 +66,14 @@ func appendIdentity(b []byte, id *Identity) []byte {
 	b = appendInt(b, id.Rank)
 	b = appendUint(b, uint64(id.Device))
 	b = appendUint(b, id.Session)
-	for _, s := range id.texts() {
+	for _, s := range textsOf(id) {
 		b = appendText(b, *s, MaxText)
 	}
 	return b
 }
 
-// texts are an identity's, in the order in which they lie in a chunk.
-func (id *Identity) texts() [8]*string {
+// textsOf are an identity's, in the order in which they lie in a chunk.
+func textsOf(id *Identity) [8]*string {
 	return [...]*string{&id.Run, &id.Host, &id.GPU, &id.GPUName, &id.Model, &id.Engine, &id.Version, &id.Mode}
 }
 
@@ -227,7 +227,7 @@ func (p *Packer) positions(positions []Position) {
 	column(func(q *Position) uint64 { return p.texts.id(q.Call) })
 	column(func(q *Position) uint64 { return p.texts.id(q.Op) })
 	column(func(q *Position) uint64 { return p.texts.id(q.Name) })
-	column(func(q *Position) uint64 { return uint64(q.Class&3 | flag(q.Fused, 4) | uint8(q.GroupBy&3)<<3) })
+	column(func(q *Position) uint64 { return uint64(byte(q.Class&3) | flag(q.Fused, 4) | uint8(q.GroupBy&3)<<3) })
 	column(func(q *Position) uint64 { return uint64(q.Stream) })
 	for i := range 3 {
 		column(func(q *Position) uint64 { return uint64(q.Grid[i]) })

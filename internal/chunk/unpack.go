@@ -160,7 +160,7 @@ func (u *unpacker) identity(r *reader) {
 	id.Rank = r.int()
 	id.Device = uint16(r.most(1<<16 - 1))
 	id.Session = r.uint()
-	for _, s := range id.texts() {
+	for _, s := range textsOf(id) {
 		*s = r.text(MaxText)
 	}
 	if r.left() > 0 {
@@ -173,7 +173,7 @@ func (u *unpacker) counts(r *reader) {
 		if len(u.chunk.Counts) == MaxCounts {
 			r.fail()
 		}
-		u.chunk.Counts = append(u.chunk.Counts, Count{r.text(maxCountName), r.uint()})
+		u.chunk.Counts = append(u.chunk.Counts, Count{Name: r.text(maxCountName), Value: r.uint()})
 	}
 }
 
@@ -296,7 +296,7 @@ func (u *unpacker) positions(r *reader, positions []Position) {
 	}
 	column(func(p *Position) {
 		v := r.most(flags)
-		p.Class, p.Fused, p.GroupBy = uint8(v&3), v&4 != 0, GroupBy(v>>3)
+		p.Class, p.Fused, p.GroupBy = Class(v&3), v&4 != 0, GroupBy(v>>3)
 	})
 	column(func(p *Position) { p.Stream = r.uint32() })
 	for i := range 3 {

@@ -62,7 +62,7 @@ func (s *Shapes) of(positions []chunk.Position) *Shape {
 	for i := range positions {
 		p := &positions[i]
 		shape.Positions[i] = Position{Call: p.Call, Name: p.Name, Comm: p.Class == chunk.Comm}
-		text = append(append(append(append(text, p.Call...), 0), p.Name...), 0, p.Class)
+		text = append(append(append(append(text, p.Call...), 0), p.Name...), 0, byte(p.Class))
 	}
 	shape.Work = xxhash.Sum64(text)
 	for i := range positions {

@@ -326,7 +326,7 @@ func TestExtremeValuesComeBack(t *testing.T) {
 	const n = pages.Rows/2 + 7
 	s := chunk.Step{Seq: -3, Program: "", Start: 1<<64 - 1, Shape: &chunk.Shape{}, Last: true, Launches: []chunk.Launch{{Correlation: 1<<32 - 1, Graph: 1<<32 - 1}}}
 	for i := range n {
-		s.Shape.Positions = append(s.Shape.Positions, chunk.Position{Name: "_Z1k" + strings.Repeat("v", i%5), Fused: i%3 == 0, Class: uint8(i % 4),
+		s.Shape.Positions = append(s.Shape.Positions, chunk.Position{Name: "_Z1k" + strings.Repeat("v", i%5), Fused: i%3 == 0, Class: chunk.Class(i % 4),
 			Stream: 1<<32 - 1, Node: uint32(i), Grid: [3]uint32{1<<32 - 1}})
 		s.Starts = append(s.Starts, uint64(i)<<46)
 		s.Durs = append(s.Durs, -uint64(i))

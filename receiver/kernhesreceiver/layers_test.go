@@ -21,13 +21,14 @@ var layers = map[string][]string{
 	"internal/wire":      {},
 	"internal/books":     {},
 	"internal/faults":    {},
+	"internal/model":     {},
 	"internal/durations": {},
 	"internal/waitsums":  {},
 	"internal/lint":      {},
 	"internal/runname":   {},
 
 	// The archive.
-	"internal/chunk":                                           {},
+	"internal/chunk":                                           {"internal/model"},
 	"internal/parquet/pages":                                   {},
 	"internal/chunklog":                                        {"internal/chunk"},
 	"internal/parquet":                                         {"internal/books", "internal/chunk", "internal/parquet/pages"},
@@ -51,7 +52,7 @@ var layers = map[string][]string{
 		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations", "internal/waitsums"},
 
 	// The receiver's rooms, in the order in which a record passes them.
-	"span":     {},
+	"span":     {"internal/model"},
 	"classify": {"span"},
 	"manifest": {"span", "classify"},
 	"reload":   {},
@@ -63,7 +64,7 @@ var layers = map[string][]string{
 	"nccl":     {"internal/wire"},
 	"seq":      {},
 	"identity": {"internal/runname"},
-	"step":     {"internal/wire", "span", "coverage", "cupti", "ranges"},
+	"step":     {"internal/model", "internal/wire", "span", "coverage", "cupti", "ranges"},
 	"device":   {"span", "cupti"},
 	"engine": {"internal/books", "internal/chunk", "internal/wire", "coverage", "cupti", "device", "groups", "identity", "manifest", "nccl", "ranges",
 		"rules", "seq", "span", "step", "wall"},

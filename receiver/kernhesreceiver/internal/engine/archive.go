@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/kernhes/kernhes/internal/chunk"
@@ -118,15 +119,10 @@ func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
 		Occurrence: s.Occurrence, Text: s.Text, Program: s.Program, Vars: s.Vars, Group: s.Group, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
 		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
 		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
-		Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
+		Launches: s.Launches(), Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
 	}
 	for i, sp := range s.Spans {
 		c.Starts[i], c.Durs[i] = sp.Start, sp.End()-sp.Start
-	}
-	launches := s.Launches()
-	c.Launches = make([]chunk.Launch, len(launches))
-	for i, l := range launches {
-		c.Launches[i] = chunk.Launch(l)
 	}
 	return c
 }
@@ -151,32 +147,27 @@ func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	return c
 }
 
+// translate gives the comm kernels of a shape their groups. Where all have one, or there are none, it is the shape itself.
 func (p *Process) translate(of shapeOf) *chunk.Shape {
-	s := of.shape
-	c := &chunk.Shape{Hash: s.Hash, Positions: make([]chunk.Position, len(s.Positions))}
-	for i := range s.Positions {
-		from := &s.Positions[i]
-		gx, gy, gz := from.Static.Grid()
-		bx, by, bz := from.Static.Block()
-		to := &c.Positions[i]
-		*to = chunk.Position{
-			Call: from.Call, Op: from.Op, Name: from.Name, Class: uint8(from.Class), Fused: from.Fused, Bytes: from.Bytes, Stream: from.Static.Stream(),
-			Grid:  [3]uint32{gx, uint32(gy), uint32(gz)},
-			Block: [3]uint32{uint32(bx), uint32(by), uint32(bz)}, Launch: from.Launch, Node: from.Node,
+	shape := &of.shape.Shape
+	for i := range shape.Positions {
+		at := &shape.Positions[i]
+		if at.Class != span.Comm || at.Group != "" {
+			continue
 		}
-		if from.Class == span.Comm {
-			to.Group, to.GroupBy = p.group(from, &of)
+		if group, by := p.group(at, &of); group != "" {
+			if shape == &of.shape.Shape {
+				shape = &chunk.Shape{Hash: shape.Hash, Positions: slices.Clone(shape.Positions)}
+			}
+			shape.Positions[i].Group, shape.Positions[i].GroupBy = group, by
 		}
 	}
-	return c
+	return shape
 }
 
-// group is the group of ranks that a comm kernel communicates with, and what says so.
+// group is the group of ranks that a comm kernel of no known communicator communicates with, and what says so.
 func (p *Process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
-	switch {
-	case at.Group != "":
-		return at.Group, chunk.GroupNCCL
-	case of.group != "":
+	if of.group != "" {
 		return of.group, chunk.GroupText
 	}
 	if group = p.set.groups.Call(of.rank, at.Call, at.Op, at.Name); group != "" {

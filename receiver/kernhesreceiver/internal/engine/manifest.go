@@ -58,7 +58,7 @@ const maxOverrides = 1 << 16
 
 // classShape classes the kernels of a new shape by the manifest. Where that gives another class than the name, it becomes an
 // override. From then on device time has the class when the kernel's record comes.
-func (p *Process) classShape(program string, positions []step.Position, calls []uint32) (changed bool) {
+func (p *Process) classShape(program string, positions []step.Position, of []step.Kernel) (changed bool) {
 	if p.manifest == nil {
 		return false
 	}
@@ -74,14 +74,14 @@ func (p *Process) classShape(program string, positions []step.Position, calls []
 		if !m.Known {
 			continue
 		}
-		pos.By = span.ByManifest
+		of[i].By = span.ByManifest
 		if m.Class == pos.Class && m.Fused == pos.Fused {
 			continue
 		}
 		changed = changed || m.Class != pos.Class
 		pos.Class, pos.Fused = m.Class, m.Fused
 		if len(p.overrides) < maxOverrides {
-			p.overrideClass(override{calls[i], pos.Static.Name()}, m.Class)
+			p.overrideClass(override{of[i].Call, of[i].Name}, m.Class)
 		}
 	}
 	return changed

@@ -4,20 +4,20 @@ package span
 import (
 	"cmp"
 	"slices"
+
+	"github.com/kernhes/kernhes/internal/model"
 )
 
 // A Class says what a span's time counts as.
-type Class uint8
+type Class = model.Class
 
 // Classes of spans. Two bits hold one.
 const (
-	Compute Class = 0
-	Comm    Class = 1
-	Copy    Class = 2 // copies and memsets
-	Spin    Class = 3 // a kernel that only waits for the host: idle
+	Compute = model.Compute
+	Comm    = model.Comm
+	Copy    = model.Copying
+	Spin    = model.Spin
 )
-
-func (c Class) String() string { return [...]string{"compute", "comm", "copy", "spin"}[c&3] }
 
 // By is what gave a kernel its class.
 type By uint8

@@ -10,7 +10,7 @@ import (
 func TestGroupsTellShapesApartAndNotTheirHashes(t *testing.T) {
 	table := NewTable(10)
 	of := func(group string, bytes uint64) *Shape {
-		s, _ := table.intern([]Position{{Name: "gemm"}, {Name: "ncclDevKernel_AllReduce", Group: group, Bytes: bytes}})
+		s, _ := intern(table, []Position{{Name: "gemm"}, {Name: "ncclDevKernel_AllReduce", Group: group, Bytes: bytes}}...)
 		return s
 	}
 	a, b, again := of("nccl:a", 4096), of("nccl:b", 4096), of("nccl:a", 4096)
@@ -19,7 +19,7 @@ func TestGroupsTellShapesApartAndNotTheirHashes(t *testing.T) {
 	require.Equal(t, "nccl:b", b.Positions[1].Group)
 	require.Equal(t, a.Hash, b.Hash)
 	require.NotEqual(t, a.Hash, of("nccl:a", 8192).Hash)
-	moved, _ := table.intern([]Position{{Name: "gemm", Group: "nccl:a"}, {Name: "ncclDevKernel_AllReduce", Bytes: 4096}})
+	moved, _ := intern(table, []Position{{Name: "gemm", Group: "nccl:a"}, {Name: "ncclDevKernel_AllReduce", Bytes: 4096}}...)
 	require.NotSame(t, a, moved, "the group is of another position")
 	require.Equal(t, a.Hash, moved.Hash)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -14,28 +15,22 @@ import (
 )
 
 // A Position is what is known of the kernel at one place of a step without its times.
-type Position struct {
-	Call   string // label; empty: none
-	Op     string // that the call calls, by the manifest; empty: not known
-	Name   string // as CUPTI gave it; empty: not known
-	Class  span.Class
-	By     span.By     // what gave it that
-	Fused  bool        // communicates and computes
-	Group  string      // that NCCL's payload says the call communicates with: nccl:%016x; empty: not known
-	Bytes  uint64      // of the call's message; 0: not known
-	Static wire.Static // stream, grid, block
-	Launch uint32      // ordinal of its launch in the step
-	Node   uint32      // low half of its graph node's id; 0 if it is not from a graph
+type Position = model.Position
+
+// A Kernel is what is known of the kernel at a place of a step in its session alone.
+type Kernel struct {
+	Call uint32  // its label; 0: none
+	Name uint32  // string id
+	By   span.By // what gave it its class
 }
 
-// A Shape is the positions of a step, in order of launch and then of the graph's nodes. Steps that
+// A Shape is the positions of a step, in order of launch and then of the graph's nodes, and what follows from them. Steps that
 // issue the same kernels share one; it never changes.
 type Shape struct {
-	Hash      uint64 // of all positions without their groups; the same for the same content everywhere
-	key       uint64 // of all positions
-	Positions []Position
-	Cover     *coverage.Plan // how they count for coverage
-	Messages  []Message      // what those of a known group or size communicate
+	model.Shape
+	key      uint64         // of all positions, with their groups
+	Cover    *coverage.Plan // how they count for coverage
+	Messages []Message      // what those of a known group or size communicate
 }
 
 // A Message is what kernels of a shape communicate.
@@ -67,11 +62,11 @@ func messages(positions []Position) (all []Message) {
 	return all
 }
 
-func newShape(positions []Position) *Shape {
-	of, key := hash(positions)
-	return &Shape{of, key, positions, coverage.NewPlan(len(positions), func(i int) coverage.Position {
+func newShape(positions []Position, kernels []Kernel) *Shape {
+	of, key := hash(positions, kernels)
+	return &Shape{model.Shape{Hash: of, Positions: positions}, key, coverage.NewPlan(len(positions), func(i int) coverage.Position {
 		p := &positions[i]
-		return coverage.Position{Name: p.Name, By: p.By, Labelled: p.Call != ""}
+		return coverage.Position{Name: p.Name, By: kernels[i].By, Labelled: p.Call != ""}
 	}), messages(positions)}
 }
 
@@ -92,8 +87,8 @@ type Table struct {
 func NewTable(limit int) *Table { return &Table{limit: limit, shapes: map[uint64]*Shape{}} }
 
 // intern returns the shape of positions, which it keeps; when there is no room the oldest shapes go, and how many is returned.
-func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
-	s := newShape(positions)
+func (t *Table) intern(positions []Position, kernels []Kernel) (_ *Shape, gone int) {
+	s := newShape(positions, kernels)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if old := t.shapes[s.key]; old != nil {
@@ -115,7 +110,7 @@ func (t *Table) intern(positions []Position) (_ *Shape, gone int) {
 func (s *Shape) size() int { return 128 * len(s.Positions) }
 
 // hash is the hash of positions without their groups, and the key of them with their groups.
-func hash(positions []Position) (of, key uint64) {
+func hash(positions []Position, kernels []Kernel) (of, key uint64) {
 	h := xxhash.New()
 	var groups xxhash.Digest
 	groups.Reset()
@@ -127,9 +122,9 @@ func hash(positions []Position) (of, key uint64) {
 		_, _ = h.WriteString(p.Name)
 		_, _ = h.WriteString("\x00")
 		_, _ = h.WriteString(p.Op)
-		binary.LittleEndian.PutUint64(b[0:], uint64(p.Static.Stream())<<16|uint64(p.By)<<12|uint64(p.Class)<<8|fused(p))
-		binary.LittleEndian.PutUint64(b[8:], p.Static[1])
-		binary.LittleEndian.PutUint64(b[16:], p.Static[2]&(1<<48-1)) // without the context
+		binary.LittleEndian.PutUint64(b[0:], uint64(p.Stream)<<16|uint64(kernels[i].By)<<12|uint64(p.Class)<<8|fused(p))
+		binary.LittleEndian.PutUint64(b[8:], uint64(p.Grid[0])|uint64(p.Grid[1])<<32|uint64(p.Grid[2])<<48)
+		binary.LittleEndian.PutUint64(b[16:], uint64(p.Block[0])|uint64(p.Block[1])<<16|uint64(p.Block[2])<<32)
 		binary.LittleEndian.PutUint64(b[24:], uint64(p.Launch)<<32|uint64(p.Node))
 		binary.LittleEndian.PutUint64(b[32:], p.Bytes)
 		_, _ = h.Write(b[:])
@@ -187,7 +182,7 @@ func (r *recipes) keep(key uint64, k known, limit int) {
 // A known recipe is a shape, and whether some of its kernels have another class than their names said when it was new.
 type known struct {
 	*Shape
-	judged bool
+	overridden bool
 }
 
 // key hashes parts; two steps of one session with equal keys have the same shape.
@@ -226,11 +221,11 @@ func (a *Assembler) shape(s *Step) known {
 			return k
 		}
 	}
-	positions, calls := a.positions(s)
-	judged := a.judgeAll(s.Program, positions, calls)
-	shape, gone := a.table.intern(positions)
+	positions, kernels := a.positions(s)
+	overridden := a.classAll(s.Program, positions, kernels)
+	shape, gone := a.table.intern(positions, kernels)
 	a.Evicted += uint64(gone)
-	k := known{shape, judged}
+	k := known{shape, overridden}
 	if whole {
 		a.recipes.keep(key, k, a.table.limit)
 	}
@@ -246,7 +241,7 @@ func (s *Step) recount() {
 	}
 }
 
-// Reshape has what steps are made of judged anew: classes have changed. Kernels of steps that are open may have come before.
+// Reshape has what steps are made of classed anew: classes have changed. Kernels of steps that are open may have come before.
 func (a *Assembler) Reshape() {
 	a.recipes.forget()
 	a.fresh = a.number + 1
@@ -255,58 +250,68 @@ func (a *Assembler) Reshape() {
 // stale reports whether kernels of a step may have classes that have changed since they came.
 func (a *Assembler) stale(s *Step) bool { return s.Number < a.fresh }
 
-// positions works out what each kernel of a step is, with the labels of their calls.
-func (a *Assembler) positions(s *Step) (positions []Position, calls []uint32) {
+// positions works out what each kernel of a step is.
+func (a *Assembler) positions(s *Step) (positions []Position, kernels []Kernel) {
 	positions = make([]Position, len(s.Refs))
-	calls = make([]uint32, len(s.Refs))
+	kernels = make([]Kernel, len(s.Refs))
 	at, stale := 0, a.stale(s)
 	for i, ref := range s.Refs {
 		for s.parts[at].ordinal != uint32(ref>>32) {
 			at++
 		}
 		p := &s.parts[at]
-		pos := Position{Launch: p.ordinal, Static: p.static, Class: s.Spans[i].Class()}
-		label, comm := p.label, p.comm
+		pos := Position{Launch: p.ordinal, Class: s.Spans[i].Class()}
+		label, comm, static := p.label, p.comm, p.static
 		if p.graph != nil {
 			comm = 0
 			if n := p.graph.Node(uint32(ref)); n != nil {
-				pos.Static, pos.Node, label, comm = n.Static, n.Low(), n.Label, n.Comm
+				static, pos.Node, label, comm = n.Static, n.Low(), n.Label, n.Comm
 			}
 		}
 		if comm != 0 {
 			pos.Group, pos.Bytes = a.comms(comm)
 		}
-		id := pos.Static.Name()
+		place(&pos, static)
+		id := static.Name()
 		name := a.names(id)
+		kernels[i] = Kernel{Call: label, Name: id}
 		pos.Name, pos.Fused = name.Text, name.Fused
 		if stale {
 			pos.Class = a.class(label, id, name)
 		}
 		if name.Ruled {
-			pos.By = span.ByRule
+			kernels[i].By = span.ByRule
 		}
 		pos.Call = a.calls(label)
-		positions[i], calls[i] = pos, label
+		positions[i] = pos
 	}
-	return positions, calls
+	return positions, kernels
 }
 
-// judgeAll judges positions. Of a call's kernels only those that communicate then have its group and bytes.
-func (a *Assembler) judgeAll(program string, positions []Position, calls []uint32) (changed bool) {
-	changed = a.judge(program, positions, calls)
+// place gives a position the stream, grid and block of a kernel.
+func place(p *Position, s wire.Static) {
+	gx, gy, gz := s.Grid()
+	bx, by, bz := s.Block()
+	p.Stream, p.Grid, p.Block = s.Stream(), [3]uint32{gx, uint32(gy), uint32(gz)}, [3]uint32{uint32(bx), uint32(by), uint32(bz)}
+}
+
+// classAll gives positions the classes that more than names gives. Of a call's kernels only those that communicate then have its
+// group and bytes.
+func (a *Assembler) classAll(program string, positions []Position, kernels []Kernel) (changed bool) {
+	changed = a.override(program, positions, kernels)
 	for i := range positions {
-		if p := &positions[i]; p.Class != span.Comm {
+		switch p := &positions[i]; {
+		case p.Class != span.Comm:
 			p.Group, p.Bytes = "", 0
+		case p.Group != "":
+			p.GroupBy = model.GroupNCCL
 		}
 	}
 	return changed
 }
 
 // A Launch is a launch that has kernels in a step.
-type Launch struct {
-	Correlation uint32
-	Graph       uint32 // CUPTI's id of the graph that was replayed; 0: none
-}
+type Launch = model.Launch
 
 // Launches are the launches of the step's kernels, in order of their ordinals.
 func (s *Step) Launches() []Launch {

@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -109,8 +110,10 @@ type Assembler struct {
 	Empty   uint64 // steps closed without a kernel, and without a launch that failed
 	Evicted uint64 // shapes that others had to give way to
 
-	table   *Table
-	judge   func(program string, positions []Position, calls []uint32) (changed bool)
+	table *Table
+	// override gives classes that more than names gives, and reports whether there are such.
+	override func(program string, positions []Position, kernels []Kernel) (changed bool)
+
 	names   func(id uint32) *cupti.Name
 	class   func(call, id uint32, name *cupti.Name) span.Class
 	fresh   int64 // number of the first step that began after classes changed
@@ -131,12 +134,12 @@ type Assembler struct {
 const maxSizes = 1024
 
 // NewAssembler returns an Assembler that interns shapes in table; names, calls and comms give what string ids, call labels
-// and communications stand for, class what a kernel with a name counts as in a call. judge may say more of the kernels of a
-// new shape than their names do.
+// and communications stand for, class what a kernel with a name counts as in a call. override may give kernels of a
+// new shape other classes than their names do.
 func NewAssembler(table *Table, names func(uint32) *cupti.Name, class func(call, id uint32, name *cupti.Name) span.Class, calls func(uint32) string,
-	comms func(uint32) (group string, bytes uint64), judge func(program string, positions []Position, calls []uint32) (changed bool)) *Assembler {
+	comms func(uint32) (group string, bytes uint64), override func(program string, positions []Position, kernels []Kernel) (changed bool)) *Assembler {
 	return &Assembler{
-		table: table, names: names, class: class, calls: calls, comms: comms, judge: judge,
+		table: table, names: names, class: class, calls: calls, comms: comms, override: override,
 		recipes: recipes{known: map[uint64]known{}},
 		issues:  map[ranges.ID]*issue{}, sizes: map[string]int{},
 	}
@@ -281,10 +284,10 @@ func (a *Assembler) Finish(s *Step) {
 	if s.recorded.Unordered {
 		s.order()
 	}
-	positions, calls := a.positions(s)
-	a.judgeAll(s.Program, positions, calls)
-	of, key := hash(positions)
-	s.Shape = &Shape{Hash: of, key: key, Positions: positions}
+	positions, kernels := a.positions(s)
+	a.classAll(s.Program, positions, kernels)
+	of, key := hash(positions, kernels)
+	s.Shape = &Shape{Shape: model.Shape{Hash: of, Positions: positions}, key: key}
 }
 
 // Held is the first frame that an open step rests on; false if none is open.
@@ -452,7 +455,7 @@ func (a *Assembler) finish(s *Step) {
 	}
 	k := a.shape(s)
 	s.Shape = k.Shape
-	if k.judged || a.stale(s) {
+	if k.overridden || a.stale(s) {
 		s.recount()
 	}
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -31,10 +32,10 @@ var classes = map[uint32]span.Class{gemm: span.Compute, reduce: span.Comm, wait:
 type bench struct {
 	*testing.T
 	*Assembler
-	joiner *cupti.Joiner
-	next   uint32 // correlation id
-	frame  uint64
-	judged int // shapes
+	joiner     *cupti.Joiner
+	next       uint32 // correlation id
+	frame      uint64
+	overridden int // shapes
 }
 
 func newBench(t *testing.T, shapes int) *bench {
@@ -53,7 +54,7 @@ func newBench(t *testing.T, shapes int) *bench {
 		}
 		return fmt.Sprint("call", label)
 	}, func(id uint32) (string, uint64) { return fmt.Sprint("group", id), uint64(id) },
-		func(string, []Position, []uint32) bool { b.judged++; return false })
+		func(string, []Position, []Kernel) bool { b.overridden++; return false })
 	return b
 }
 
@@ -131,7 +132,10 @@ func TestAStepIsClosedWithTheLastRecordOfItsLaunches(t *testing.T) {
 	require.Equal(t, []Launch{{Correlation: first}, {Correlation: second}}, s.Launches())
 	require.Equal(t, []string{"gemm", "reduce"}, []string{s.Shape.Positions[0].Name, s.Shape.Positions[1].Name})
 	require.Equal(t, []string{"call1", "call2"}, []string{s.Shape.Positions[0].Call, s.Shape.Positions[1].Call})
-	require.Equal(t, []span.By{span.ByRule, span.ByDefault}, []span.By{s.Shape.Positions[0].By, s.Shape.Positions[1].By})
+	var known coverage.Account
+	known.Step(s.Shape.Cover, s.Spans)
+	by := known.Report(0).By
+	require.Equal(t, [2]uint64{80, 70}, [2]uint64{by[span.ByRule].NS, by[span.ByDefault].NS}, "what gave each its class")
 	require.Empty(t, b.closed(1000))
 	require.Nil(t, b.Step(1, 0), "it is closed")
 	_, ok := b.Launched(1, 130)
@@ -425,5 +429,5 @@ func TestKernelsOutsideAnyStep(t *testing.T) {
 	require.Equal(t, []span.Span{span.Make(11, 21, span.Compute), span.Make(10, 20, span.Compute)}, s.Spans)
 	require.Equal(t, []Launch{{Correlation: 1}, {Correlation: 0}}, s.Launches())
 	require.Equal(t, "gemm", s.Shape.Positions[0].Name)
-	require.Equal(t, 1, b.judged)
+	require.Equal(t, 1, b.overridden)
 }

@@ -310,7 +310,7 @@ func TestGaps(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	grid, block := sizes([3]uint64{0, 65_535<<48 | 2<<32 | 2147483647, 64<<32 | 8<<16 | 1024})
+	grid, block := sizes(&step.Position{Grid: [3]uint32{2147483647, 2, 65_535}, Block: [3]uint32{1024, 8, 64}})
 	assert.Equal(t, "2147483647,2,65535", grid)
 	assert.Equal(t, "1024,8,64", block)
 }

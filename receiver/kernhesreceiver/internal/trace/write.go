@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
-	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -190,8 +189,8 @@ func (v *view) kernels() {
 		if launch < len(launches) {
 			v.launch(to, launches[launch], pos.Node)
 		}
-		to.int(metadata.AttributeKernKernelStream, int64(pos.Static.Stream()))
-		grid, block := sizes(pos.Static)
+		to.int(metadata.AttributeKernKernelStream, int64(pos.Stream))
+		grid, block := sizes(pos)
 		to.text(metadata.AttributeKernKernelGrid, grid)
 		to.text(metadata.AttributeKernKernelBlock, block)
 		if gaps[i] >= 0 {
@@ -210,16 +209,14 @@ func (v *view) launch(to *spanWriter, l step.Launch, node uint32) {
 }
 
 // sizes are a kernel's grid and block as text: x,y,z.
-func sizes(s wire.Static) (grid, block string) {
+func sizes(p *step.Position) (grid, block string) {
 	var b [40]byte
-	text := func(x, y, z uint64) string {
-		t := strconv.AppendUint(b[:0], x, 10)
-		t = strconv.AppendUint(append(t, ','), y, 10)
-		return string(strconv.AppendUint(append(t, ','), z, 10))
+	text := func(of [3]uint32) string {
+		t := strconv.AppendUint(b[:0], uint64(of[0]), 10)
+		t = strconv.AppendUint(append(t, ','), uint64(of[1]), 10)
+		return string(strconv.AppendUint(append(t, ','), uint64(of[2]), 10))
 	}
-	gx, gy, gz := s.Grid()
-	bx, by, bz := s.Block()
-	return text(uint64(gx), uint64(gy), uint64(gz)), text(uint64(bx), uint64(by), uint64(bz))
+	return text(p.Grid), text(p.Block)
 }
 
 // gapsBefore says of each kernel how long none ran right before it, in ns; -1 for the first one.

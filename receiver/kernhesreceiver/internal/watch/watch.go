@@ -104,7 +104,7 @@ func kernels(s *engine.FinalStep) []history.Kernel {
 	for i, one := range s.Spans {
 		p := &s.Shape.Positions[i]
 		all[i] = history.Kernel{
-			Call: p.Call, Name: p.Name, Comm: one.Class() == span.Comm, Stream: p.Static.Stream(), Start: one.Start, Dur: one.End() - one.Start,
+			Call: p.Call, Name: p.Name, Comm: one.Class() == span.Comm, Stream: p.Stream, Start: one.Start, Dur: one.End() - one.Start,
 		}
 	}
 	return all
