@@ -257,7 +257,7 @@ func (u *unpacker) positionsAre(r *reader, positions []Position) bool {
 	texts(func(p *Position) string { return p.Call })
 	texts(func(p *Position) string { return p.Op })
 	texts(func(p *Position) string { return p.Name })
-	column(func(p *Position) bool { return r.uint() == uint64(p.Class|flag(p.Fused, 4)|uint8(p.GroupBy)<<3) })
+	column(func(p *Position) bool { return r.uint() == uint64(uint8(p.Class)|flag(p.Fused, 4)|uint8(p.GroupBy)<<3) })
 	column(func(p *Position) bool { return r.uint() == uint64(p.Stream) })
 	for i := range 3 {
 		column(func(p *Position) bool { return r.uint() == uint64(p.Grid[i]) })

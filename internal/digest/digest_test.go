@@ -10,7 +10,7 @@ import (
 
 // at is a kernel of a step by hand.
 type at struct {
-	class      uint8
+	class      chunk.Class
 	start, end uint64
 }
 
@@ -102,7 +102,7 @@ func BenchmarkAdd(b *testing.B) {
 	var kernels []at
 	t := uint64(1000)
 	for i := range 660 {
-		class := uint8(compute)
+		class := chunk.Class(compute)
 		if i%15 == 14 {
 			class = comm
 		}

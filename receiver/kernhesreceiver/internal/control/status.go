@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
@@ -121,7 +122,7 @@ type rankStatus struct {
 	Steps        uint64            `json:"steps"`
 	Incomplete   map[string]uint64 `json:"steps_incomplete"`
 	Kernels      uint64            `json:"kernels"`
-	engine.KernelStates
+	model.Outcomes
 	Pending     uint64            `json:"pending"`
 	InvalidBy   map[string]uint64 `json:"invalid_by_reason"`
 	CommKernels uint64            `json:"comm_kernels"`
@@ -216,7 +217,7 @@ func newRankStatus(r *engine.Report) rankStatus {
 		KernelAge: age(r.LastNS, r.NowOf()), StepAge: age(r.LastStepNS, r.NowOf()), WatermarkAge: age(r.WatermarkNS, r.NowOf()),
 		Compute: secondsOf(r.ComputeNS), Comm: secondsOf(r.CommNS), Idle: secondsOf(r.IdleNS), Unknown: secondsOf(r.UnknownNS),
 		Overlapped: secondsOf(r.OverlapNS), Copy: secondsOf(r.CopyNS),
-		Steps: r.Complete, Incomplete: r.Incomplete, Kernels: r.Kernels, KernelStates: r.Became, Pending: r.Pending,
+		Steps: r.Complete, Incomplete: r.Incomplete, Kernels: r.Kernels, Outcomes: r.Became, Pending: r.Pending,
 		InvalidBy: r.Invalid, CommKernels: r.Comm, Coverage: newCoverageStatus(&r.Coverage), Books: r.Counts, Residue: books.Residues(r.Counts),
 	}
 }

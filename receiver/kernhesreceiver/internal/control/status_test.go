@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
@@ -26,7 +27,7 @@ func statusStory(now time.Time) Status {
 	good := engine.Report{
 		Info: map[string]string{"run": "r", "pid": "7", "mode": "hes", "gpu.0.name": "B200", "engine": "kern", "cupti_version": "130400"},
 		Rank: 0, NowNS: at - 1e9, FirstNS: at - 10e9, LastNS: at - 3e9, WatermarkNS: at - 2e9, LastStepNS: at - 4e9,
-		ComputeNS: 4e9, CommNS: 1e9, IdleNS: 3e9, Kernels: 100, Became: engine.KernelStates{InSteps: 90, Outside: 4, Late: 3, Invalid: 2}, Pending: 1,
+		ComputeNS: 4e9, CommNS: 1e9, IdleNS: 3e9, Kernels: 100, Became: model.Outcomes{InSteps: 90, Settled: model.Settled{Outside: 4, Late: 3, Invalid: 2}}, Pending: 1,
 		Coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 2e9, Kernels: 4}, {NS: 1e9, Kernels: 50}, {NS: 1e9, Kernels: 36}},
 			InStep: coverage.Time{NS: 3e9}, Labelled: coverage.Time{NS: 15e8},

@@ -114,8 +114,8 @@ func (p *Process) counts(d *deviceState) books.Counts {
 		pending += len(s.Spans)
 	}
 	c := books.Counts{
-		books.KernelsReceived: d.kernels, books.KernelsInSteps: d.inSteps, books.KernelsOutside: d.unattributed.Outside,
-		books.KernelsLate: d.unattributed.Late, books.KernelsInvalid: d.unattributed.Invalid, books.KernelsDuplicate: d.unattributed.Duplicate,
+		books.KernelsReceived: d.kernels, books.KernelsInSteps: d.became.InSteps, books.KernelsOutside: d.became.Outside,
+		books.KernelsLate: d.became.Late, books.KernelsInvalid: d.became.Invalid, books.KernelsDuplicate: d.became.Duplicate,
 		books.KernelsPending: uint64(pending),
 		books.DeviceWall:     t.Watermark - t.First,
 		books.DeviceCompute:  t.Compute, books.DeviceComm: t.Comm, books.DeviceIdle: t.Idle, books.DeviceUnknown: t.Unknown,
@@ -150,7 +150,7 @@ func (p *Process) losses(d *deviceState) map[string]uint64 {
 	}
 	refused := d.packed.books.refused
 	for reason, n := range map[string]uint64{
-		books.Late: d.unattributed.Late, books.Duplicate: d.unattributed.Duplicate - d.settledBefore, books.DownstreamRefused: refused.kernels + refused.copies,
+		books.Late: d.became.Late, books.Duplicate: d.became.Duplicate - d.settledBefore, books.DownstreamRefused: refused.kernels + refused.copies,
 	} {
 		if n > 0 {
 			all[reason] += n

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
@@ -110,10 +111,10 @@ func TestAcknowledgementsCountCopiesAndLateFrames(t *testing.T) {
 	for range 9 {
 		s.copyOf(us(1), us(2)) // frames 1 to 9
 	}
-	s.p.note(8, Unattributed{Outside: 1})
-	s.p.note(3, Unattributed{Outside: 10})
-	s.p.note(6, Unattributed{Outside: 100, Late: 5})
-	s.p.note(3, Unattributed{Duplicate: 7})
+	s.p.note(8, Unattributed{Settled: model.Settled{Outside: 1}})
+	s.p.note(3, Unattributed{Settled: model.Settled{Outside: 10}})
+	s.p.note(6, Unattributed{Settled: model.Settled{Outside: 100, Late: 5}})
+	s.p.note(3, Unattributed{Settled: model.Settled{Duplicate: 7}})
 
 	var before Unattributed
 	counted := func(frame uint64) Unattributed {
@@ -128,8 +129,8 @@ func TestAcknowledgementsCountCopiesAndLateFrames(t *testing.T) {
 		return since
 	}
 	require.Equal(t, Unattributed{Copies: 2}, counted(2))
-	require.Equal(t, Unattributed{Copies: 4, Outside: 110, Late: 5, Duplicate: 7}, counted(6))
-	require.Equal(t, Unattributed{Copies: 3, Outside: 1}, counted(9))
+	require.Equal(t, Unattributed{Settled: model.Settled{Outside: 110, Late: 5, Duplicate: 7}, Copies: 4}, counted(6))
+	require.Equal(t, Unattributed{Settled: model.Settled{Outside: 1}, Copies: 3}, counted(9))
 }
 
 func TestAKernelOutsideThatDeviceTimeHasPassedIsLate(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
@@ -238,7 +239,7 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	o := p.names.Take(r, c, to)
 
 	d.kernels += uint64(len(r.Records))
-	settled := Unattributed{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
+	settled := model.Settled{Late: uint64(o.Late), Duplicate: uint64(o.Duplicate), Invalid: uint64(o.Bad())}
 	for i, n := range o.Invalid {
 		if n > 0 {
 			d.invalid[InvalidReasons[i]] += uint64(n)
@@ -258,7 +259,7 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 		case owner != 0:
 			d.kernelsWithCall += uint64(o.Called)
 		case again:
-			d.unattributed.Duplicate += uint64(o.Taken)
+			d.became.Duplicate += uint64(o.Taken)
 			d.settledBefore += uint64(o.Taken)
 		default:
 			settled.Outside += uint64(o.Taken) - late
@@ -267,9 +268,9 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 	} else if p.set.archive && o.Late == len(r.Records) {
 		p.packLate(d, r, frame, c)
 	}
-	d.unattributed.add(settled)
+	d.became.Add(settled)
 	if !again {
-		p.note(frame, settled)
+		p.note(frame, Unattributed{Settled: settled})
 	}
 	if l != nil && l.Around != 0 && to != nil {
 		p.around(l.Around, o.Spans())

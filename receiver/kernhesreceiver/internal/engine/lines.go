@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
@@ -43,7 +44,7 @@ type StepTotals struct {
 	Messages []step.Message `json:"messages,omitempty"` // what its kernels communicate, as far as NCCL says it
 }
 
-// An ncclLine is what NCCL said of a process in payloads.
+// An NCCLReport is what NCCL said of a process in payloads.
 type NCCLReport struct {
 	Comm     string `json:"comm"` // id of the communicator with the most ranks: 16 hexadecimal digits; zeros: not known
 	Rank     int    `json:"rank"` // in it; -1: not known
@@ -54,20 +55,24 @@ type NCCLReport struct {
 	Unread   uint64 `json:"unread"` // of them, those whose schema is not known
 }
 
-// loose counts records that are settled without a step.
+// Unattributed counts records that are settled without a step.
 type Unattributed struct {
-	Outside   uint64 `json:"outside"`
-	Late      uint64 `json:"late"`
-	Invalid   uint64 `json:"invalid"`
-	Duplicate uint64 `json:"duplicate"`
-	Copies    uint64 `json:"copies"`
+	model.Settled
+	Copies uint64 `json:"copies"`
 }
 
-func (l Unattributed) Less(o Unattributed) Unattributed {
-	return Unattributed{l.Outside - o.Outside, l.Late - o.Late, l.Invalid - o.Invalid, l.Duplicate - o.Duplicate, l.Copies - o.Copies}
+// add adds o.
+func (u *Unattributed) add(o Unattributed) {
+	u.Settled.Add(o.Settled)
+	u.Copies += o.Copies
 }
 
-// sessionName is a session as the dump writes it: 16 hexadecimal digits.
+// Less is u without o.
+func (u Unattributed) Less(o Unattributed) Unattributed {
+	return Unattributed{u.Settled.Less(o.Settled), u.Copies - o.Copies}
+}
+
+// SessionName is a session as the dump writes it: 16 hexadecimal digits.
 func SessionName(id uint64) string { return fmt.Sprintf("%016x", id) }
 
 // Keys of what the cgroup of the connected process says. What an engine says of these is not believed.
@@ -76,6 +81,7 @@ const (
 	KeyPod       = "k8s.pod.uid"
 )
 
+// DropContainer deletes what an engine says of its container.
 func DropContainer(info map[string]string) {
 	delete(info, KeyContainer)
 	delete(info, KeyPod)

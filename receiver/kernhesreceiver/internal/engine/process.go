@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -197,9 +198,8 @@ type deviceState struct {
 	stepCopies      stepCopies // only where final steps are kept for TakeSteps
 	kernels         uint64
 	taken           taken
-	inSteps         uint64
-	unattributed    Unattributed      // of this device alone
-	settledBefore   uint64            // those of sum.Duplicate that an earlier collector had settled
+	became          model.Outcomes    // of the kernels that are settled
+	settledBefore   uint64            // those of became.Duplicate that an earlier collector had settled
 	invalid         map[string]uint64 // kernels, by reason
 	commKernels     uint64
 	kernelsWithCall uint64

@@ -110,7 +110,7 @@ func booksHold(t *testing.T, p *Process, lies ...string) {
 				require.Zero(t, n, "rank %d: residue of %s: %v", i, name, r.Counts)
 			}
 		}
-		require.Equal(t, r.Kernels, r.Became.sum()+r.Pending, "the report is not what the books say: %+v", r.Became)
+		require.Equal(t, r.Kernels, r.Became.Sum()+r.Pending, "the report is not what the books say: %+v", r.Became)
 		require.Equal(t, r.WatermarkNS-r.FirstNS, r.ComputeNS+r.CommNS+r.IdleNS+r.UnknownNS, "likewise device time")
 	}
 }

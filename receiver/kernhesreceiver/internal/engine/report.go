@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
@@ -50,8 +51,8 @@ type Report struct {
 
 	Counts     books.Counts      // all that the identities are of
 	Kernels    uint64            // received
-	Became     KernelStates      // what became of them
-	Invalid    map[string]uint64 // those of became.Invalid, by reason
+	Became     model.Outcomes    // what became of them
+	Invalid    map[string]uint64 // those of Became.Invalid, by reason
 	Pending    uint64
 	Comm       uint64 // classified as communication
 	Called     uint64 // in steps, with a call
@@ -107,18 +108,7 @@ type RangesReport struct {
 	Unmatched []ranges.Unmatched
 }
 
-// kernelStates says what became of kernel records; each is in one of them.
-type KernelStates struct {
-	InSteps   uint64 `json:"in_steps"`
-	Outside   uint64 `json:"outside"`
-	Late      uint64 `json:"late"`
-	Invalid   uint64 `json:"invalid"`
-	Duplicate uint64 `json:"duplicate"`
-}
-
-// sum is all records that something became of.
-func (s KernelStates) sum() uint64 { return s.InSteps + s.Outside + s.Late + s.Invalid + s.Duplicate }
-
+// LaunchCounts are of the launches of a process.
 type LaunchCounts struct {
 	All         uint64 `json:"launches"`
 	Captured    uint64 `json:"captured_launches"`

@@ -102,9 +102,7 @@ func (p *Process) report(d *deviceState) Report {
 		ComputeNS: t.Compute, CommNS: t.Comm, IdleNS: t.Idle, UnknownNS: t.Unknown,
 		OverlapNS: t.Overlapped, CopyNS: t.Copy, CUPTINS: d.taken.in(p.mode, d.kernels).cost,
 		Counts: counts, Kernels: d.kernels, Pending: counts[books.KernelsPending], Comm: d.commKernels, Called: d.kernelsWithCall,
-		Became: KernelStates{
-			InSteps: d.inSteps, Outside: d.unattributed.Outside, Late: d.unattributed.Late, Invalid: d.unattributed.Invalid, Duplicate: d.unattributed.Duplicate,
-		},
+		Became:  d.became,
 		Invalid: maps.Clone(d.invalid), Copies: maps.Clone(d.copies),
 		Coverage: d.coverage.Report(coverNames), Complete: d.complete, Incomplete: maps.Clone(d.failed), Dropped: p.losses(d), Readable: p.readable,
 	}
@@ -161,15 +159,6 @@ func (s *SeriesReport) add(t *step.Step) {
 	s.CommNS += t.ExposedComm
 	s.ForeignNS += t.Foreign
 	s.AddWall(t.Wall())
-}
-
-// add adds o.
-func (l *Unattributed) add(o Unattributed) {
-	l.Outside += o.Outside
-	l.Late += o.Late
-	l.Invalid += o.Invalid
-	l.Duplicate += o.Duplicate
-	l.Copies += o.Copies
 }
 
 // buckets are the edges of the labels batch and kv.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
@@ -394,7 +395,7 @@ func TestACollectorThatStartsAnewIsGivenWhatIsOpen(t *testing.T) {
 	require.Len(t, s.lines, 1)
 	require.Equal(t, "step:decode seq=5,tokens=1", s.lines[0].Text)
 	require.Equal(t, "joined_late", s.lines[0].Reason, "its first launches were not heard")
-	require.Equal(t, Unattributed{Outside: 1}, s.p.Unattributed(), "what was settled before is not counted again")
+	require.Equal(t, Unattributed{Settled: model.Settled{Outside: 1}}, s.p.Unattributed(), "what was settled before is not counted again")
 }
 
 func TestAnEngineThatIsGone(t *testing.T) {

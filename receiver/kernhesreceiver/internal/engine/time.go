@@ -142,7 +142,7 @@ func (p *Process) final(d *deviceState, s *step.Step) {
 	p.settle()
 	p.stepped(d)
 	n := p.numbered(d, s)
-	d.inSteps += uint64(len(s.Spans))
+	d.became.InSteps += uint64(len(s.Spans))
 	d.coverage.Step(s.Shape.Cover, s.Spans)
 	d.lastStep = max(d.lastStep, s.Last)
 	if len(s.Spans) == 0 { // no record says when it was

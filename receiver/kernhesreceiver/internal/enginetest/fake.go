@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 )
@@ -205,7 +206,7 @@ func (e *Fake) Reports() []engine.Report {
 	defer e.mu.Unlock()
 	return []engine.Report{{
 		Info: e.hello.Info, Kernels: e.steps + e.count.Outside,
-		Became: engine.KernelStates{InSteps: e.steps, Outside: e.count.Outside}, Complete: e.steps,
+		Became: model.Outcomes{InSteps: e.steps, Settled: model.Settled{Outside: e.count.Outside}}, Complete: e.steps,
 		Whole: true, SinceNS: uint64(e.since.UnixNano()), Dropped: map[string]uint64{"other": e.lost},
 	}}
 }

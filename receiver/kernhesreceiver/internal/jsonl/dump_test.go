@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl/jsonltest"
 )
@@ -77,7 +78,7 @@ func TestDumpHasTheNamesOfTheRecordings(t *testing.T) {
 	d, err := Open(path, 0, nothing)
 	require.NoError(t, err)
 	require.NoError(t, write(d, append(SessionLines(1, []engine.Report{{
-		ComputeNS: 678404441, Became: engine.KernelStates{InSteps: 100}, Launches: engine.LaunchCounts{Captured: 20}, NCCL: &engine.NCCLReport{},
+		ComputeNS: 678404441, Became: model.Outcomes{InSteps: 100}, Launches: engine.LaunchCounts{Captured: 20}, NCCL: &engine.NCCLReport{},
 	}}, "gone"), engine.StepTotals{Kind: "step"})...))
 	require.NoError(t, d.Close())
 	lines := jsonltest.Read(t, path)

@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 )
 
@@ -32,7 +33,7 @@ type SessionLine struct {
 	StepsComplete       uint64             `json:"steps_complete"`
 	StepsIncomplete     map[string]uint64  `json:"steps_incomplete"` // by reason
 	Called              uint64             `json:"called"`
-	engine.KernelStates                    // in_steps, outside, late, invalid, duplicate
+	model.Outcomes                         // in_steps, outside, late, invalid, duplicate
 	InvalidBy           map[string]uint64  `json:"invalid_by"` // by reason
 	Pending             uint64             `json:"pending"`
 	Missing             uint64             `json:"missing"` // records that launches lacked when they were given up
@@ -62,7 +63,7 @@ func SessionLines(id uint64, reports []engine.Report, ended string) []any {
 			ComputeNS: r.ComputeNS, CommNS: r.CommNS, OverlapNS: r.OverlapNS, CopyNS: r.CopyNS,
 			IdleNS: r.IdleNS, UnknownNS: r.UnknownNS,
 			CommKernels: r.Comm, StepRanges: r.StepRanges, StepsComplete: r.Complete, StepsIncomplete: r.Incomplete,
-			Called: r.Called, KernelStates: r.Became, InvalidBy: r.Invalid, Pending: r.Pending, Missing: r.Missing, Dropped: r.Dropped,
+			Called: r.Called, Outcomes: r.Became, InvalidBy: r.Invalid, Pending: r.Pending, Missing: r.Missing, Dropped: r.Dropped,
 			NCCL: r.NCCL,
 		})
 	}

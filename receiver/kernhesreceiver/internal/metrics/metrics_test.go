@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
@@ -30,7 +31,7 @@ func full() *engine.Report {
 			"driver_version": "13000", "container.id": "c0ffee", "k8s.pod.uid": "2d4d9ed5"},
 		Rank: 3, Device: 1, SinceNS: 5, NowNS: 4e9, FirstNS: 1e9, LastNS: 2e9, WatermarkNS: 3e9, LastStepNS: 15e8,
 		ComputeNS: 678404441, CommNS: 200579964, IdleNS: 3318261500, UnknownNS: 7, OverlapNS: 11, CopyNS: 13, CUPTINS: 17,
-		Kernels: 117, Became: engine.KernelStates{InSteps: 100, Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}, Pending: 3,
+		Kernels: 117, Became: model.Outcomes{InSteps: 100, Settled: model.Settled{Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}}, Pending: 3,
 		Invalid: map[string]uint64{"zero_timestamp": 3},
 		Comm:    17, Called: 90, Missing: 6, Mismatches: 7, Limited: map[string]uint64{"max_ranges": 8}, Copies: map[string]uint64{"memset": 19, "HtoD": 23},
 		Launches: engine.LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, StepRanges: 12, Complete: 10,
