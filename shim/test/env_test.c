@@ -56,7 +56,24 @@ static void hes(const char *setting, uint32_t version, bool want) {
   CHECK((*why != 0) == (!want && strcmp(setting, "off") != 0));
 }
 
+// table holds rows of each kind of the table that the documentation has.
+static void table(void) {
+  static const char *const rows[] = {
+      "| variable | default | range | meaning |\n| --- | --- | --- | --- |\n| `KERNHES_ENDPOINT` | `unix:///run/kernhes/kernhes.sock` | text | where ",
+      "\n| `KERNHES_RUN` | | text | name of ", "\n| `KERNHES_BUFFER_MB` | `128` | 1 to 16384 | MiB that ",
+      "\n| `KERNHES_LINGER_MS` | `200` | 0 to 3600000 | ms for ", "\n| `KERNHES_HES` | `auto` | auto, on, off | the "};
+  static char text[1 << 16];
+  FILE *f = popen(SETTINGS, "r");
+  CHECK(f != NULL);
+  size_t n = fread(text, 1, sizeof text - 1, f), lines = 0;
+  CHECK(n > 0 && pclose(f) == 0 && strlen(text) == n);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) CHECK(strstr(text, rows[i]) != NULL);
+  for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++) lines++;
+  CHECK_EQUAL(lines, 2 + ENV_COUNT);
+}
+
 int main(void) {
+  table();
   number("KERNHES_BUFFER_MB", NULL, ENV_BUFFER_MB, 128);
   number("KERNHES_BUFFER_MB", "1", ENV_BUFFER_MB, 1);
   number("KERNHES_BUFFER_MB", "0", ENV_BUFFER_MB, 128);

@@ -231,6 +231,45 @@ static void odd_payloads(void *nccl) {
   nothing_more();
 }
 
+// without_one_field registers layouts of which one field is not given, whatever memory lies there: it counts as nothing.
+static void without_one_field(void *nccl) {
+  static const uint64_t fields[] = {0, SCHEMA_TYPE, SCHEMA_ENTRIES, SCHEMA_COUNT, SCHEMA_SIZE, SCHEMA_PACK};
+  const uint64_t all = SCHEMA_TYPE | SCHEMA_ENTRIES | SCHEMA_COUNT | SCHEMA_SIZE | SCHEMA_PACK | SCHEMA_ID;
+  const nvtx_schema_entry entries[] = {{.flags = 1, .type = 5, .name = "one", .detail = 2, .offset = 3}};
+  for (uint64_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    nvtx_schema s = {.fields = all & ~fields[i], .type = 1, .entries = entries, .count = 1, .size = 48, .pack = 4, .id = NVTX_SCHEMA_STATIC + 200 + i};
+    if (fields[i] == SCHEMA_ENTRIES) s.entries = (void *)8;
+    CHECK_EQUAL(SCHEMA(nccl, &s), s.id);
+    const kw_schema *e = schemas_event(schemas_find(1, s.id));
+    CHECK_EQUAL(e->type, fields[i] == SCHEMA_TYPE ? 0 : 1);
+    CHECK_EQUAL(e->size, fields[i] == SCHEMA_SIZE ? 0 : 48);
+    CHECK_EQUAL(e->pack, fields[i] == SCHEMA_PACK ? 0 : 4);
+    CHECK_EQUAL(e->count, fields[i] == SCHEMA_ENTRIES || fields[i] == SCHEMA_COUNT ? 0 : 1);
+    CHECK_EQUAL(e->length, e->count * (sizeof(kw_schema_entry) + 8));
+    if (e->count == 0) continue;
+    const kw_schema_entry *n = (const void *)(e + 1);
+    CHECK(n->type == 5 && n->flags == 1 && n->detail == 2 && n->offset == 3 && n->length == 3 && memcmp(n + 1, "one", 3) == 0);
+  }
+  static const uint64_t of_enum[] = {0, ENUM_ENTRIES, ENUM_COUNT, ENUM_SIZE};
+  const nvtx_enum_entry values[] = {{"Max", 7, 0}};
+  for (uint64_t i = 0; i < sizeof of_enum / sizeof *of_enum; i++) {
+    nvtx_enum v = {.fields = (ENUM_ENTRIES | ENUM_COUNT | ENUM_SIZE | ENUM_ID) & ~of_enum[i], .entries = values, .count = 1, .size = 4,
+                   .id = NVTX_SCHEMA_STATIC + 220 + i};
+    if (of_enum[i] == ENUM_ENTRIES) v.entries = (void *)8;
+    CHECK_EQUAL(ENUM(nccl, &v), v.id);
+    const kw_schema *e = schemas_event(schemas_find(1, v.id));
+    CHECK_EQUAL(e->type, KW_SCHEMA_ENUM);
+    CHECK_EQUAL(e->size, of_enum[i] == ENUM_SIZE ? 0 : 4);
+    CHECK_EQUAL(e->count, of_enum[i] == ENUM_ENTRIES || of_enum[i] == ENUM_COUNT ? 0 : 1);
+    if (e->count == 1) CHECK_EQUAL(((const kw_schema_entry *)(const void *)(e + 1))->type, 7);
+  }
+  // Without an id, and with one that cannot be, the shim gives one.
+  nvtx_enum v = {.fields = ENUM_SIZE, .size = 4, .id = NVTX_SCHEMA_STATIC + 230};
+  CHECK(ENUM(nccl, &v) > NVTX_SCHEMA_DYNAMIC);
+  nvtx_schema s = {.fields = SCHEMA_SIZE | SCHEMA_ID, .size = 4, .id = UINT64_MAX};
+  CHECK(SCHEMA(nccl, &s) > NVTX_SCHEMA_DYNAMIC && SCHEMA(nccl, &s) < UINT64_MAX);
+}
+
 static void odd_schemas(void *nccl) {
   CHECK_EQUAL(SCHEMA(nccl, NULL), 0);
   CHECK_EQUAL(ENUM(nccl, NULL), 0);
@@ -244,6 +283,7 @@ static void odd_schemas(void *nccl) {
   const kw_schema *e = schemas_event(schemas_find(1, NVTX_SCHEMA_STATIC + 30));
   CHECK(e->length == 0 && e->size == 0);
 
+  without_one_field(nccl);
   nvtx_enum_entry values[] = {{"Sum", 0, 0}, {"Product", 1, 0}};
   nvtx_enum v = {.fields = ENUM_ENTRIES | ENUM_COUNT | ENUM_SIZE | ENUM_ID, .entries = values, .count = 2, .size = 4, .id = NVTX_SCHEMA_STATIC + 24};
   CHECK_EQUAL(ENUM(nccl, &v), NVTX_SCHEMA_STATIC + 24);
