@@ -3,6 +3,8 @@
 package cupti
 
 import (
+	"slices"
+
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
@@ -59,10 +61,10 @@ type Joiner struct {
 	serial    uint64
 	forgotten []*Graph
 
-	calls      callSpans          // whose launches came
-	launches   map[uint32]*Launch // by correlation id
-	open       []*Launch          // in order of time, those from openHead on
-	recent     []*Launch          // ended, in order of their end, those from recentHead on
+	calls      callSpans // whose launches came
+	launches   table     // by correlation id
+	open       []*Launch // in order of time, those from openHead on
+	recent     []*Launch // ended, in order of their end, those from recentHead on
 	openHead   int
 	recentHead int
 	waiting    int
@@ -80,7 +82,7 @@ type Joiner struct {
 func New(limits Limits, classify func(name string) (class span.Class, fused, ruled bool), class func(call, id uint32, name *Name) span.Class) *Joiner {
 	return &Joiner{
 		classify: classify, class: class, rules: 1, classes: 1, limits: limits,
-		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, launches: map[uint32]*Launch{}, lanes: map[uint64]*lane{},
+		names: map[uint32]*Name{}, graphs: map[uint32]*Graph{}, lanes: map[uint64]*lane{},
 	}
 }
 
@@ -97,7 +99,7 @@ type Run struct {
 func (j *Joiner) Run(records []wire.Kernel) Run {
 	first := &records[0]
 	correlation, device := first.Correlation(), first.Device()
-	head := j.launches[correlation]
+	head := j.launches.get(correlation)
 	// A record belongs to the latest use of its correlation id that was launched before it started. If it started before
 	// all of them, its time is wrong, and it belongs to the latest.
 	var l, latest *Launch
@@ -161,6 +163,12 @@ func (c *Columns) Since(from int) Added {
 		a.Extent.Add(s)
 	}
 	return a
+}
+
+// grow makes room for n more at once: a replay has hundreds.
+func (c *Columns) grow(n int) {
+	c.Spans = slices.Grow(c.Spans, n)
+	c.Refs = slices.Grow(c.Refs, n)
 }
 
 // Add appends a span with its ref.

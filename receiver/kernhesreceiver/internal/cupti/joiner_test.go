@@ -145,7 +145,7 @@ func TestACorrelationIDThatIsUsedAgain(t *testing.T) {
 	b.launch(5, 10*second)
 	b.launch(5, 20*second)
 	require.NotNil(t, b.Captured(5)) // the last one gives no record
-	first, second := b.launches[5].older.older, b.launches[5].older
+	first, second := b.launches.get(5).older.older, b.launches.get(5).older
 	check := func(start uint64, want *Launch) {
 		t.Helper()
 		require.Same(t, want, b.Joiner.Run([]wire.Kernel{kernel(5, 0, start, start+1)}).Launch)
@@ -195,7 +195,7 @@ func TestLaunchesAreRecycled(t *testing.T) {
 		b.became(b.took(kernel(c+1, 6<<32|70, at+10, at+20), kernel(c+1, 6<<32|5, at+20, at+30)), 2, 0, 0, 0)
 		b.took(kernel(c+2, 0, at+40, at+50)) // of a call after it, that nobody heard of: the replay is over
 		require.Equal(t, []int{int(c + 1)}, b.flushed(at+200_000, second))
-		require.LessOrEqual(t, len(b.launches), DefaultLimits.Recent)
+		require.LessOrEqual(t, b.launches.ids, DefaultLimits.Recent)
 	}
 	require.LessOrEqual(t, len(b.recent)-b.recentHead, DefaultLimits.Recent)
 	require.Less(t, cap(b.recent), 4*DefaultLimits.Recent)

@@ -35,6 +35,7 @@ type Launch struct {
 
 	queued bool    // among the open ones of its Joiner
 	older  *Launch // with the same correlation id, 2^32 API calls ago
+	next   *Launch // in its slot of the table
 }
 
 // Captured reports whether the launch went into a graph.
@@ -142,9 +143,9 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 	n := j.fresh()
 	seen, lanes := n.seen, n.lanes
 	*n = l
-	n.seen, n.lanes, n.queued, n.older = seen, lanes, true, j.launches[l.Correlation]
+	n.seen, n.lanes, n.queued = seen, lanes, true
+	j.launches.put(n)
 	n.cut()
-	j.launches[l.Correlation] = n
 	j.calls = j.calls.add(l.Correlation, l.Owner)
 	if len(j.open) > 2*j.waiting+slab {
 		j.compact()
@@ -158,7 +159,7 @@ func (j *Joiner) Launch(l Launch) (ended *Launch) {
 
 // LaunchCommunicates takes what a launch communicates, where that became known after it was made.
 func (j *Joiner) LaunchCommunicates(correlation, comm uint32) {
-	if l := j.launches[correlation]; l != nil && l.state == open {
+	if l := j.launches.get(correlation); l != nil && l.state == open {
 		l.Comm = comm
 	}
 }
@@ -180,7 +181,7 @@ func (l *Launch) cut() {
 
 // Captured takes word that a launch went into a graph; nil if there is no such launch.
 func (j *Joiner) Captured(correlation uint32) *Launch {
-	l := j.launches[correlation]
+	l := j.launches.get(correlation)
 	if l == nil || l.state != open {
 		return nil
 	}
@@ -215,7 +216,7 @@ func (j *Joiner) forget() {
 		clear(j.recent[n:])
 		j.recent, j.recentHead = j.recent[:n], 0
 	}
-	j.unlink(l)
+	j.launches.remove(l)
 	if l.queued {
 		return // the queue of open launches lets go of it in its turn
 	}
@@ -224,24 +225,6 @@ func (j *Joiner) forget() {
 	l.lanes = l.lanes[:0]
 	l.graph = nil
 	j.spare = append(j.spare, l)
-}
-
-// unlink takes a launch out of those that its correlation id names.
-func (j *Joiner) unlink(l *Launch) {
-	at := j.launches[l.Correlation]
-	switch {
-	case at != l:
-		for at != nil && at.older != l {
-			at = at.older
-		}
-		if at != nil { // else it was cut
-			at.older = l.older
-		}
-	case l.older == nil:
-		delete(j.launches, l.Correlation)
-	default:
-		j.launches[l.Correlation] = l.older
-	}
 }
 
 // fresh returns an unused Launch.

@@ -54,13 +54,13 @@ func TestAReplayIsWholeWithItsLastCopy(t *testing.T) {
 	require.Nil(t, b.moved(1, 1, 20), "it is over")
 	b.graphLaunch(2, 100)
 	require.False(t, b.took(node(2, 0, 110)).Ended)
-	l := b.launches[2]
+	l := b.launches.get(2)
 	require.Equal(t, 1, l.Missing())
 	require.Same(t, l, b.moved(2, 1, 120))
 	require.Zero(t, l.Missing())
 	b.graphLaunch(3, 200)
 	require.Nil(t, b.moved(3, 1, 210))
-	require.Same(t, b.graphs[6], b.launches[3].Replays(), "a copy tells which graph is replayed")
+	require.Same(t, b.graphs[6], b.launches.get(3).Replays(), "a copy tells which graph is replayed")
 	require.True(t, b.took(node(3, 0, 220)).Ended)
 	require.Zero(t, b.Counts.Unchecked)
 	require.Nil(t, b.moved(99, 1, 20))
@@ -143,7 +143,7 @@ func TestAReplayThatLacksWhatEachGivesIsNotWhole(t *testing.T) {
 	b.took(node(1, 0, 10), node(1, 2, 20)) // two kernels, but not the two that launches made
 	b.took(kernel(2, 0, 40, 50))
 	require.Empty(t, b.flushed(ms, long))
-	l := b.launches[1]
+	l := b.launches.get(1)
 	require.Equal(t, 1, l.Missing())
 	b.took(kernel(3, 0, 12*second, 12*second+10))
 	require.Equal(t, []int{-1}, b.flushed(13*second, 10*second))
@@ -156,7 +156,7 @@ func TestNodesOfAChildGraphCountForNoParent(t *testing.T) {
 	b.NodeCreated(9<<32, true, 0, 0, 0)
 	b.graphLaunch(1, 0)
 	require.False(t, b.took(node(1, 0, 10), kernel(1, 9<<32, 20, 30)).Ended)
-	l := b.launches[1]
+	l := b.launches.get(1)
 	_, known := l.Expected()
 	require.False(t, known)
 	require.Equal(t, 1, l.Missing(), "of its own graph")
@@ -279,7 +279,7 @@ func TestTheEndOfASession(t *testing.T) {
 		if c.followed {
 			b.took(on(7, 11, 400, 500), on(8, 12, 400, 500))
 		}
-		l := b.launches[10]
+		l := b.launches.get(10)
 		var ended []int
 		b.End(c.whole, func(l *Launch) { ended = append(ended, sign(l)) })
 		require.Equal(t, []int{c.want, -20}, ended, name)

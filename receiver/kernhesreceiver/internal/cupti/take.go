@@ -115,6 +115,9 @@ func (j *Joiner) takeReplay(r Run, w window, to *Columns, o *Outcome) {
 	ref := uint64(r.Ordinal) << 32
 	var g *Graph
 	stream := uint64(1 << 32) // none has that id
+	if to != nil {
+		to.grow(len(r.Records))
+	}
 	for i := range r.Records {
 		k := &r.Records[i]
 		node := k.Node()
@@ -214,7 +217,7 @@ func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
 // Copy takes a copy record. Of a graph launch it may be all that tells which graph; each later replay of that must have
 // one of its node. It returns the launch if that has ended thereby.
 func (j *Joiner) Copy(c *wire.Copy, clock Clock) *Launch {
-	l := j.launches[c.Correlation()]
+	l := j.launches.get(c.Correlation())
 	graph := l != nil && l.Graph && (l.state == open || l.state == done)
 	if j.Sound(c, clock) {
 		s := j.lane(c.Device(), c.Stream())
@@ -268,7 +271,7 @@ func (j *Joiner) CopyTo(to *Columns, r *wire.Copy, c Clock) (added Added, why In
 
 // copyWindow is when a copy can have been. Nothing tells of the calls that make copies, but for launches of graphs.
 func (j *Joiner) copyWindow(r *wire.Copy, c Clock) window {
-	l := j.launches[r.Correlation()]
+	l := j.launches.get(r.Correlation())
 	if l != nil && (!l.Graph || l.older != nil) {
 		l = nil
 	}

