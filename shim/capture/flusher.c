@@ -23,7 +23,7 @@
 #define RETRY_MOST (30 * SECOND)  // and doubles up to this
 #define CLOCKS (60 * SECOND)      // between two brackets of CUPTI's clock
 #define ATTACH_EVERY (10 * SECOND)       // the collector may have CUPTI taken back, on average
-#define ATTACH_AHEAD (7 * ATTACH_EVERY)  // but eight times in a row at once
+#define ATTACH_AHEAD (29 * ATTACH_EVERY) // but thirty times in a row at once
 #define FINISH_MS 200
 #define HES_RACE (5 * SECOND) // HES before 13.4: a flush while NCCL sets up corrupts the heap
 

@@ -68,11 +68,11 @@ static void await(bool is_subscribed) {
   while ((atomic_load(&cupti.subscriber) != NULL) != is_subscribed) usleep(200);
 }
 
-// yields: a collector that has the shim go and come again without end is obeyed eight times in a row, then each 10 s.
+// yields: a collector that has the shim go and come again without end is obeyed thirty times in a row, then each 10 s.
 static void yields(void) {
   const uint64_t hour = 3600 * 1000000000ull;
   struct flusher_report r;
-  for (int i = 1; i <= 8; i++) {
+  for (int i = 1; i <= 30; i++) {
     flusher_yield(hour);
     while (flusher_take(&r), !r.flushed_new) usleep(200); // it rests: all that was has come
     flusher_resume();
@@ -85,11 +85,11 @@ static void yields(void) {
   for (int i = 0; i < 3; i++) {
     while (flusher_take(&r), !r.flushed_new) flusher_resume(), usleep(200);
   }
-  CHECK_EQUAL(atomic_load(&subscribed), 8);
+  CHECK_EQUAL(atomic_load(&subscribed), 30);
   atomic_fetch_add(&passed, 10 * 1000000000ull);
   flusher_resume();
   await(true);
-  CHECK_EQUAL(atomic_load(&subscribed), 9);
+  CHECK_EQUAL(atomic_load(&subscribed), 31);
   flusher_yield(hour);
   await(false);
 }
