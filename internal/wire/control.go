@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"fmt"
 )
 
@@ -14,14 +15,21 @@ const (
 // KeyToken is the key of the token that a collector may ask for; it is HELLO's alone.
 const KeyToken = "token"
 
-// MaxHello is the longest body of a HELLO, in bytes.
-const MaxHello = 24 + MaxPairs*(8+MaxKey+MaxValue)
+// MaxHello is the longest body of a HELLO, in bytes. It is small: whoever may connect can send one before a token is asked for.
+const MaxHello = 128 << 10
 
 // A Hello opens a session.
 type Hello struct {
 	Version uint16
 	Session uint64
 	Info    map[string]string
+}
+
+// Public is what a session is called everywhere but on the wire. Who reads it cannot ask for the session: that takes the number that
+// the engine chose.
+func Public(session uint64) uint64 {
+	sum := sha256.Sum256(le.AppendUint64([]byte("kernhes session "), session))
+	return le.Uint64(sum[:])
 }
 
 // ParseHello reads a HELLO body. Its version is not judged here.

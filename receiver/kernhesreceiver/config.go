@@ -101,6 +101,10 @@ type Config struct {
 	// MaxSessions bounds the engine processes that are remembered at once; further ones are refused. Default: 256.
 	MaxSessions int `mapstructure:"max_sessions"`
 
+	// MaxNewSessions bounds the sessions that the processes of one container begin in a minute, or of one user outside containers, or
+	// over TCP of one host; further ones are refused. Default: 300.
+	MaxNewSessions int `mapstructure:"max_new_sessions"`
+
 	// MaxConnections bounds the open connections; further ones are closed at once. Default: 512.
 	MaxConnections int `mapstructure:"max_connections"`
 
@@ -218,6 +222,7 @@ func createDefaultConfig() component.Config {
 		MaxShapes:       4096,
 		MaxSeries:       2000,
 		MaxSessions:     256,
+		MaxNewSessions:  300,
 		MaxConnections:  512,
 		MaxSessionBytes: 256 << 20,
 		ControlEndpoint: "127.0.0.1:8988",
@@ -316,7 +321,7 @@ func (c *Config) Validate() error {
 	}{
 		{"max_strings", int64(c.MaxStrings), 16}, {"max_ranges", int64(c.MaxRanges), 16}, {"max_shapes", int64(c.MaxShapes), 16},
 		{"max_series", int64(c.MaxSeries), 1}, {"max_sessions", int64(c.MaxSessions), 1},
-		{"max_connections", int64(c.MaxConnections), 1},
+		{"max_new_sessions", int64(c.MaxNewSessions), 1}, {"max_connections", int64(c.MaxConnections), 1},
 		// One frame may have 16 MiB, so less would refuse what the protocol allows.
 		{"max_session_bytes", c.MaxSessionBytes, 32 << 20},
 	} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl/jsonltest"
 )
 
@@ -52,7 +53,7 @@ func TestDumpSurvivesAKill(t *testing.T) {
 	last := lines[len(lines)-2]
 	assert.Equal(t, "session", last["kind"])
 	assert.Equal(t, "bye", last["ended"])
-	assert.Equal(t, "0000000000000001", last["session"])
+	assert.Equal(t, engine.SessionName(public(1)), last["session"], "not the number that the engine chose")
 	require.NoError(t, b.r.Shutdown(t.Context()))
 
 	// Its last acknowledgement is known as well.

@@ -1,11 +1,13 @@
 package kernhesreceiver
 
 import (
+	"fmt"
+
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
@@ -26,14 +28,28 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, ru
 	return func(h wire.Hello) session.Account { return engines.Begin(h) }
 }
 
-// logNotice logs what an engine's account has to say.
+// logNotice logs what an engine's account has to say: what it has to say again and again, once a minute for each process.
 func logNotice(log *zap.Logger) func(engine.Notice) {
+	guard := &flood.Guard{}
 	return func(n engine.Notice) {
+		of := flood.Kind{What: n.Message}
 		fields := make([]zap.Field, 0, len(n.Pairs))
 		for _, p := range n.Pairs {
 			fields = append(fields, zap.Any(p.Key, p.Value))
+			switch p.Key {
+			case "session", "pid": // the last one given
+				of.Who = fmt.Sprint(p.Value)
+			case "limit":
+				of.What += fmt.Sprint(p.Value)
+			}
 		}
-		level := map[engine.Level]zapcore.Level{engine.LevelInfo: zap.InfoLevel, engine.LevelWarn: zap.WarnLevel, engine.LevelError: zap.ErrorLevel}[n.Level]
-		log.Log(level, n.Message, fields...)
+		switch n.Level {
+		case engine.LevelInfo:
+			guard.Info(log, of, n.Message, fields...)
+		case engine.LevelWarn:
+			guard.Warn(log, of, n.Message, fields...)
+		default:
+			guard.Error(log, of, n.Message, fields...)
+		}
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 )
 
@@ -112,4 +115,15 @@ func TestEngines(t *testing.T) {
 			ranges.Step{Program: "decode", Vars: "seqs=48,tokens=48", Seq: 7, HasSeq: true, Seqs: 48, Tokens: 48, KV: 96000})
 		check(engine, "", "decode.layers.0.attention", ranges.Step{})
 	}
+}
+
+// TestAnEngineFloodsNoLog: a process that sends one bad manifest after the other is told of once a minute.
+func TestAnEngineFloodsNoLog(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	notice := logNotice(zap.New(core))
+	for range 1000 {
+		notice(engine.Notice{Level: engine.LevelWarn, Message: "the engine's manifest is refused", Pairs: []engine.Pair{{Key: "session", Value: "1"}}})
+	}
+	notice(engine.Notice{Level: engine.LevelWarn, Message: "the engine's manifest is refused", Pairs: []engine.Pair{{Key: "session", Value: "2"}}})
+	assert.Equal(t, 2, logs.Len(), "one of each session")
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/enginetest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
@@ -68,8 +70,19 @@ func (b *bench) engine(session uint64) *enginetest.Fake {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	require.Contains(b.t, b.engines, session)
-	return b.engines[session]
+	require.Contains(b.t, b.engines, public(session))
+	return b.engines[public(session)]
+}
+
+// public is what a session that a client names is called in the receiver.
+var public = wire.Public
+
+// publicName is what the dump calls a session of which the simulator tells.
+func publicName(t *testing.T, session string) string {
+	t.Helper()
+	id, err := strconv.ParseUint(session, 16, 64)
+	require.NoError(t, err)
+	return engine.SessionName(public(id))
 }
 
 // newBenchOn starts one on a host, with an engine of choice behind it; nil: the real one.

@@ -100,18 +100,18 @@ func TestHelloIsNoLongerThanItsPairsCanMakeIt(t *testing.T) {
 	assert.Contains(t, c.closed(), fmt.Sprintf("body of %d bytes, at most %d", wire.MaxHello+1, wire.MaxHello))
 }
 
-// A flood is a session that sends kernels as fast as they are taken, until stop.
-type flood struct {
+// A torrent is a session that sends kernels as fast as they are taken, until stop.
+type torrent struct {
 	frames atomic.Int64
 	stop   context.CancelFunc
 	done   sync.WaitGroup
 }
 
-func (b *bench) flood(session uint64) *flood {
+func (b *bench) torrent(session uint64) *torrent {
 	b.t.Helper()
 	c, _, _ := b.connect(session, "run", "flood")
 	ctx, stop := context.WithCancel(b.t.Context())
-	f := &flood{stop: func() { stop(); _ = c.Close() }}
+	f := &torrent{stop: func() { stop(); _ = c.Close() }}
 	f.done.Go(func() { _, _ = io.Copy(io.Discard, c) })
 	f.done.Go(func() {
 		body := make([]byte, 1<<20)
@@ -154,7 +154,7 @@ func kernelsOf(run string, all ...pmetric.Metrics) (n int64) {
 // and its metrics come, while the flood still runs.
 func TestAFloodStarvesNobody(t *testing.T) {
 	b := newBenchOn(t, componenttest.NewNopHost(), nil, nil, func(r *kernhesReceiver) { r.logs = consumertest.NewNop() })
-	f := b.flood(1)
+	f := b.torrent(1)
 	defer f.done.Wait()
 	defer f.stop()
 	require.Eventually(t, func() bool { return f.frames.Load() > 16 }, waitFor, tick)

@@ -30,8 +30,9 @@ var limitRows = []struct {
 	beyond  string
 	counter string
 }{
-	{"max_connections", 0, "the connection is closed", refusedBy + "{reason=connections}"},
-	{"max_sessions", 0, "the engine is refused with that reason, and tries again", refusedBy + "{reason=sessions}"},
+	{"max_connections", 0, "the connection is closed, or the newest of the container, user or host that has most of them", refusedBy + "{reason=connections}, {reason=share}"},
+	{"max_sessions", 0, "the engine is refused with that reason, and tries again; or the newest session of the container, user or host that has most of them ends", refusedBy + "{reason=sessions}, kernhes_sessions_shed"},
+	{"max_new_sessions", 0, "likewise", refusedBy + "{reason=rate}"},
 	{"handshake_timeout", 0, "the connection is closed", refusedBy + "{reason=silent}"},
 	{"silence_timeout", 0, "the connection is closed", refusedBy + "{reason=silent}, {reason=deaf}"},
 	{"allowed_uids", 0, "the connection is closed", refusedBy + "{reason=uid}"},

@@ -128,10 +128,10 @@ func (r *kernhesReceiver) open(ctx context.Context, host component.Host) (err er
 		newEngine = newEngines(log, r.cfg, r.logs != nil, r.watch, r.rules, r.starts)
 	}
 	r.sessions, err = session.Open(session.Settings{
-		Log: log, Telemetry: r.telemetry, Limit: r.cfg.MaxSessions, ReconnectTimeout: r.cfg.ReconnectTimeout, RetryDelay: r.retryDelay,
+		Log: log, Telemetry: r.telemetry, Limit: r.cfg.MaxSessions, PerMinute: r.cfg.MaxNewSessions, ReconnectTimeout: r.cfg.ReconnectTimeout, RetryDelay: r.retryDelay,
 		Starts: r.starts, Logs: logs.New(log, r.logs, r.obs, r.telemetry), Dump: r.cfg.Dump, NewEngine: newEngine, BeforeEngine: r.pollRules,
 		Ended: func(ctx context.Context, session uint64, last []engine.Report, gone bool) {
-			r.numbers.End(ctx, session, last, gone, r.sessions.Live)
+			r.numbers.End(ctx, session, last, gone)
 			r.watch.End(time.Now(), last, gone)
 		},
 	})

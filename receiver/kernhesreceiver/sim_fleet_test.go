@@ -39,7 +39,7 @@ func TestASimulatedFleetReconnects(t *testing.T) {
 		var l truth.RankLine
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
 		if l.Kind == "rank" {
-			want[l.Session] = l
+			want[publicName(t, l.Session)] = l
 		}
 	}
 	require.Len(t, want, 4)

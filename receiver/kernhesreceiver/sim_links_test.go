@@ -45,7 +45,7 @@ func connected(t *testing.T, change func(*sim.Config), faults ...string) (sessio
 		var l truth.RankLine
 		require.NoError(t, json.Unmarshal([]byte(line), &l))
 		if l.Kind == "rank" {
-			ranks[l.Session] = l
+			ranks[publicName(t, l.Session)] = l
 		}
 	}
 	for line := range strings.Lines(string(dump)) {

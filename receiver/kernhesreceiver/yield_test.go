@@ -2,6 +2,8 @@ package kernhesreceiver
 
 import (
 	"net/http"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,7 +33,7 @@ func TestYield(t *testing.T) {
 	status, body := b.ask("POST", "/yield?run=a&rank=0&seconds=7")
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, map[string]any{"seconds": 7.0, "engines": []any{map[string]any{
-		"session": engine.SessionName(1), "run": "a", "rank": 0.0, "pid": "77", "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
+		"session": engine.SessionName(public(1)), "run": "a", "rank": 0.0, "pid": strconv.Itoa(os.Getpid()), "mode": "off", "mode_reason": "yielded", "subscribed": false}}}, body)
 	check(free, wire.CommandYield, 7e9)
 
 	status, body = b.ask("DELETE", "/yield?run=b")

@@ -5,6 +5,7 @@ package chain_test
 import (
 	bin "encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -29,6 +30,9 @@ func head(length uint32, kind wire.Kind, number uint64) []byte {
 	b = le.AppendUint16(b, 0)
 	return le.AppendUint64(b, number)
 }
+
+// sessionName is what the collector's log calls a session.
+func sessionName(id uint64) string { return fmt.Sprintf("%016x", wire.Public(id)) }
 
 // hello is a whole HELLO frame of a session.
 func hello(version uint16, session uint64, run string) []byte {
@@ -80,9 +84,9 @@ func TestGarbage(t *testing.T) {
 		"no magic":       {append(head(24, wire.KindHello, 0), make([]byte, 24)...), []string{"warn", "magic 0x0"}},
 		"wrong version":  {hello(wire.Version+1, 7, "version"), []string{"warn", "wire version 2, this collector speaks 1"}},
 		"4 GiB at first": {head(1<<32-1, wire.KindHello, 0), []string{"warn", "4294967295"}},
-		"4 GiB later":    {append(hello(wire.Version, 8, "large"), head(1<<32-1, wire.KindKernels, 1)...), []string{"warn", "4294967295", `"session": "0000000000000008"`}},
-		"odd kernels":    {append(append(hello(wire.Version, 9, "odd"), head(65, wire.KindKernels, 1)...), make([]byte, 65)...), []string{"warn", "65 bytes", `"session": "0000000000000009"`}},
-		"second hello":   {append(hello(wire.Version, 10, "twice"), hello(wire.Version, 10, "twice")...), []string{`"session": "000000000000000a"`}},
+		"4 GiB later":    {append(hello(wire.Version, 8, "large"), head(1<<32-1, wire.KindKernels, 1)...), []string{"warn", "4294967295", `"session": "` + sessionName(8)}},
+		"odd kernels":    {append(append(hello(wire.Version, 9, "odd"), head(65, wire.KindKernels, 1)...), make([]byte, 65)...), []string{"warn", "65 bytes", `"session": "` + sessionName(9)}},
+		"second hello":   {append(hello(wire.Version, 10, "twice"), hello(wire.Version, 10, "twice")...), []string{`"session": "` + sessionName(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := c.dial(t)

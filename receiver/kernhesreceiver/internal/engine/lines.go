@@ -86,3 +86,10 @@ func DropContainer(info map[string]string) {
 	delete(info, KeyContainer)
 	delete(info, KeyPod)
 }
+
+// dropFixed takes from later pairs what a process is from its HELLO on: the server has put what the kernel knows in its place.
+func dropFixed(info map[string]string) {
+	DropContainer(info)
+	delete(info, "host")
+	delete(info, "pid")
+}

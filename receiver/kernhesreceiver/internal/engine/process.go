@@ -302,7 +302,7 @@ func (p *Process) take(f wire.Frame) error {
 			return err
 		}
 		if len(p.info) < 4*wire.MaxPairs {
-			DropContainer(info)
+			dropFixed(info)
 			p.identify(info)
 			p.tracing()
 			p.renamed()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/resource"
 )
@@ -22,10 +23,11 @@ type Sender struct {
 	next      consumer.Logs
 	obs       *receiverhelper.ObsReport
 	telemetry *metadata.Telemetry
+	floods    flood.Guard
 }
 
 func New(log *zap.Logger, next consumer.Logs, obs *receiverhelper.ObsReport, telemetry *metadata.Telemetry) *Sender {
-	return &Sender{log, next, obs, telemetry}
+	return &Sender{log: log, next: next, obs: obs, telemetry: telemetry}
 }
 
 // Send gives a chunk to the pipeline. An error is permanent where the pipeline refuses the chunk for good.
@@ -53,6 +55,6 @@ func (s *Sender) Refuse(ctx context.Context, c *engine.OutboundChunk, err error)
 	kernels, copies := uint64(c.Kernels), uint64(c.Copies)
 	s.telemetry.RefusedKernels.Add(ctx, int64(kernels))
 	s.telemetry.RefusedCopies.Add(ctx, int64(copies))
-	s.log.Error("the logs pipeline refused packed steps", zap.Uint64("kernels", kernels), zap.Uint64("copies", copies), zap.Error(err))
+	s.floods.Error(s.log, flood.Kind{Who: c.Source.Run(), What: err.Error()}, "the logs pipeline refused packed steps", zap.Uint64("kernels", kernels), zap.Uint64("copies", copies), zap.Error(err))
 	return kernels + copies
 }

@@ -14,6 +14,7 @@ type Telemetry struct {
 	ConnectionsRefused  metric.Int64Counter // attribute reason
 	Sessions            metric.Int64UpDownCounter
 	SessionsTakenOver   metric.Int64Counter
+	SessionsShed        metric.Int64Counter
 	ProtocolErrors      metric.Int64Counter
 	Frames              metric.Int64Counter
 	ReceivedBytes       metric.Int64Counter
@@ -46,6 +47,8 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	level(&t.Sessions, "kernhes_sessions", "{session}", "Engine processes that are remembered.")
 	counter(&t.SessionsTakenOver, "kernhes_sessions_taken_over", "{session}",
 		"Sessions whose engine came with a new connection while the old one was open.")
+	counter(&t.SessionsShed, "kernhes_sessions_shed", "{session}",
+		"Sessions that were ended for another's, because their container, user or host had most of max_sessions.")
 	counter(&t.ProtocolErrors, "kernhes_protocol_errors", "{error}", "Connections ended by a bad frame.")
 	counter(&t.Frames, "kernhes_frames", "{frame}", "Frames read.")
 	counter(&t.ReceivedBytes, "kernhes_received_bytes", "By", "Bytes read in whole frames.")

@@ -24,6 +24,7 @@ func TestTelemetryMetadata(t *testing.T) {
 	instruments.ConnectionsRefused.Add(t.Context(), 1)
 	instruments.Sessions.Add(t.Context(), 1)
 	instruments.SessionsTakenOver.Add(t.Context(), 1)
+	instruments.SessionsShed.Add(t.Context(), 1)
 	instruments.ProtocolErrors.Add(t.Context(), 1)
 	instruments.Frames.Add(t.Context(), 1)
 	instruments.ReceivedBytes.Add(t.Context(), 1)

@@ -68,12 +68,12 @@ func (e *Exporter) TakeOver(from Left) {
 	e.Begun, e.endings, e.last = from.begun, from.endings, from.last
 }
 
-// End takes a session that has ended, exports its numbers for the last time, and those of all that are live.
-func (e *Exporter) End(ctx context.Context, session uint64, reports []engine.Report, gone bool, live LiveFunc) {
+// End takes a session that has ended, and exports its numbers for the last time. It looks at no other: many may end at once.
+func (e *Exporter) End(ctx context.Context, session uint64, reports []engine.Report, gone bool) {
 	numbers := pmetric.NewMetrics()
 	now := time.Now()
 	e.exporting.Lock()
-	e.hush.Check(e.log, append(live(now), fleet.Session{Reports: reports}))
+	defer e.exporting.Unlock()
 	for i := range reports {
 		reports[i].Down = fleet.WhyEnded(gone)
 	}
@@ -83,24 +83,31 @@ func (e *Exporter) End(ctx context.Context, session uint64, reports []engine.Rep
 	delete(e.names, session)
 	e.last = append(e.last, numbers)
 	e.last = e.last[max(0, len(e.last)-maxLast):]
-	e.exporting.Unlock()
-	e.Export(ctx, live)
+	e.exportLast(ctx)
 }
 
 // Export gives the consumer the numbers of all live sessions, and those of ended ones that it has not had.
 func (e *Exporter) Export(ctx context.Context, live LiveFunc) {
 	e.exporting.Lock()
 	defer e.exporting.Unlock()
-	for len(e.last) > 0 {
-		if err := e.consume(ctx, e.last[0]); err != nil && !consumererror.IsPermanent(err) {
-			return // the next interval brings them, and newer numbers of the live ones
-		}
-		e.last = e.last[1:]
+	if !e.exportLast(ctx) {
+		return // the next interval brings them, and newer numbers of the live ones
 	}
 	now := time.Now()
 	if err := e.consume(ctx, e.collect(live(now), now)); err != nil {
 		e.log.Debug("metrics were refused; the next interval's include them", zap.Error(err))
 	}
+}
+
+// exportLast gives the consumer the last numbers of ended sessions; false: it takes none now. The caller holds exporting.
+func (e *Exporter) exportLast(ctx context.Context) bool {
+	for len(e.last) > 0 {
+		if err := e.consume(ctx, e.last[0]); err != nil && !consumererror.IsPermanent(err) {
+			return false
+		}
+		e.last = e.last[1:]
+	}
+	return true
 }
 
 func (e *Exporter) consume(ctx context.Context, m pmetric.Metrics) error {

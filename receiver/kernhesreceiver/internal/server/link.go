@@ -13,7 +13,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/resource"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
 )
@@ -25,10 +25,9 @@ const ackDelay = 50 * time.Millisecond
 type link struct {
 	server *Server
 	conn   net.Conn
-	peer   string // over all its connections
+	peer   peer
 	log    *zap.Logger
 	feed   *session.Feed // nil: HELLO has not come
-	socket net.Conn      // conn as it was accepted
 
 	ctx   context.Context // of serve
 	waits time.Time       // since when the next frame is waited for
@@ -56,14 +55,14 @@ func (l *link) serve(ctx context.Context) {
 	case err == nil, err == io.EOF, errors.Is(err, errRefused), errors.Is(err, net.ErrClosed):
 	case errors.Is(err, wire.ErrBadFrame):
 		l.server.set.Telemetry.ProtocolErrors.Add(ctx, 1)
-		l.server.refusals.warn(l.log, refusal{l.peer, err.Error()}, "connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()))
+		l.server.floods.Warn(l.log, flood.Kind{Who: l.peer.name, What: err.Error()}, "connection ended by a bad frame", zap.Error(err), zap.Int64("at_byte", reader.Bytes()))
 		l.say(wire.AppendRefused(nil, wire.RefusedProtocol, "%v", err))
 	case errors.Is(err, errSilent):
 		_ = l.refuse(ctx, "silent", err.Error(), 0)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		_ = l.refuse(ctx, "deaf", "what it is sent was not read within silence_timeout", 0)
 	default:
-		l.log.Info("connection broke", zap.Error(err))
+		l.info("broke", "connection broke", zap.Error(err))
 	}
 }
 
@@ -98,6 +97,7 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 	if err := l.listen(); err != nil {
 		return err
 	}
+	hello.Session = wire.Public(hello.Session)
 	l.log = l.log.With(zap.String("session", engine.SessionName(hello.Session)), zap.String("run", hello.Info["run"]),
 		zap.String("rank", hello.Info["rank"]), zap.String("pid", hello.Info["pid"]))
 	if frame, ok := l.server.set.Sessions.SaidBye(hello.Session); ok {
@@ -107,43 +107,33 @@ func (l *link) open(ctx context.Context, reader *wire.Reader) error {
 		}
 		return l.discard(reader, frame)
 	}
-	l.contain(hello.Info)
-	l.feed, err = l.server.set.Sessions.Attach(ctx, l.conn, hello)
+	l.peer.vouch(hello.Info)
+	l.feed, err = l.server.set.Sessions.Attach(ctx, l.conn, hello, l.peer.Peer)
 	switch {
 	case errors.Is(err, session.ErrTooMany):
 		return l.refuse(ctx, "sessions", err.Error(), wire.RefusedLimit)
+	case errors.Is(err, session.ErrTooOften):
+		return l.refuse(ctx, "rate", err.Error(), wire.RefusedLimit)
+	case errors.Is(err, session.ErrForeign):
+		return l.refuse(ctx, "foreign", err.Error(), wire.RefusedProtocol)
 	case err != nil:
 		return err
 	}
 	welcome := l.feed.Welcome()
-	l.log.Info("engine connected", zap.String("mode", hello.Info["mode"]), zap.String("mode_reason", hello.Info["mode_reason"]),
+	l.info("connected", "engine connected", zap.String("mode", hello.Info["mode"]), zap.String("mode_reason", hello.Info["mode_reason"]),
 		zap.String("cupti_version", hello.Info["cupti_version"]), zap.Strings("cupti_known_faults", resource.FaultTexts(hello.Info, hello.Info["mode"])),
 		zap.Uint64("acknowledged", welcome.Acknowledged), zap.Uint64("received", welcome.Received))
 	return l.say(wire.AppendWelcome(nil, welcome))
 }
 
-// contain says in which container an engine runs, if it is known.
-func (l *link) contain(info map[string]string) {
-	engine.DropContainer(info)
-	socket, ok := l.socket.(*net.UnixConn)
-	if !ok {
-		return
-	}
-	_, pid, err := peerOf(socket)
-	if err != nil || pid == 0 { // 0: of another pid namespace
-		return
-	}
-	c, err := identity.ContainerOfProcess(pid)
-	if err != nil {
-		l.log.Debug("the engine's container is not known", zap.Error(err))
-		return
-	}
-	info[engine.KeyContainer], info[engine.KeyPod] = c.ID, c.Pod
+// info logs what each connection brings; a peer that comes and goes all the time floods nothing.
+func (l *link) info(kind, message string, fields ...zap.Field) {
+	l.server.floods.Info(l.log, flood.Kind{Who: l.peer.Group, What: kind}, message, fields...)
 }
 
 // refuse counts, logs and tells the peer why a connection is closed; with code 0 it only closes.
 func (l *link) refuse(ctx context.Context, reason, text string, code uint32) error {
-	l.server.turnedAway(ctx, l.log, l.peer, reason, text)
+	l.server.turnedAway(ctx, l.log, l.peer.name, reason, text)
 	if code != 0 {
 		if err := l.say(wire.AppendRefused(nil, code, "%s", text)); err != nil {
 			return err
@@ -190,7 +180,7 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 		return err
 	}
 	if ack.Ended {
-		l.log.Info("engine said bye")
+		l.info("bye", "engine said bye")
 		return l.acknowledge(ack)
 	}
 	if err := l.acknowledge(ack); err != nil {

@@ -29,15 +29,26 @@ func listen(ctx context.Context, cfg *Settings) (net.Listener, error) {
 	if err := removeStale(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	l, err := cfg.Address.Listen(ctx)
+	l, err := bind(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint: %w", err)
 	}
-	// Until here the umask decided, which lets nobody write (connect) whom socket_mode would not.
+	// The umask may have taken from it.
 	if err := os.Chmod(cfg.Address.Endpoint, cfg.SocketMode); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket_mode: %w", err), l.Close())
 	}
 	return l, nil
+}
+
+// bind listens on a unix socket that never lets in whom socket_mode does not: its file has the mode that the socket has before
+// bind (unix(7)), less the umask. To set the process's umask meanwhile would change the files of all other components.
+func bind(ctx context.Context, cfg *Settings) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), uint32(cfg.SocketMode)) })
+		return errors.Join(err, failed)
+	}}
+	return config.Listen(ctx, string(cfg.Address.Transport), cfg.Address.Endpoint)
 }
 
 // removeStale removes a socket file on which nobody listens.

@@ -1,10 +1,13 @@
 package server
 
 import (
+	"io/fs"
 	"net"
 	"os"
+	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/config/confignet"
 )
@@ -23,4 +26,17 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = listen(t.Context(), set)
 	require.ErrorContains(t, err, "endpoint: "+path+" exists and is no socket")
+}
+
+// TestTheSocketIsNeverOpenToAll: between bind and chmod another user could connect where the umask permits it.
+func TestTheSocketIsNeverOpenToAll(t *testing.T) {
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
+	path := t.TempDir() + "/k.sock"
+	l, err := bind(t.Context(), &Settings{Address: confignet.AddrConfig{Transport: confignet.TransportTypeUnix, Endpoint: path}, SocketMode: 0o600})
+	require.NoError(t, err)
+	defer l.Close()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 }

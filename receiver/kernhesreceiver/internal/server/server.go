@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/share"
 )
 
 // Settings are the settings of the receiver's endpoint; those that have the name of a setting of the receiver are it.
@@ -41,18 +44,25 @@ type Settings struct {
 type Server struct {
 	set      Settings
 	guard    guard
-	refusals refusals
+	floods   flood.Guard
 	listener net.Listener
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	conns []holder // in the order in which they came
+	came  uint64   // until now
+}
+
+// A holder is a peer with an open connection.
+type holder struct {
+	share.Holder
+	conn net.Conn
 }
 
 // Listen opens the endpoint. Its errors name the setting.
 func Listen(ctx context.Context, set Settings, host component.Host) (*Server, error) {
-	s := &Server{set: set, conns: map[net.Conn]struct{}{}}
+	s := &Server{set: set}
 	var err error
 	if s.guard, err = newGuard(ctx, &set, host); err != nil {
 		return nil, err
@@ -80,8 +90,8 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	err := s.listener.Close()
 	s.mu.Lock()
-	for c := range s.conns {
-		_ = c.Close()
+	for i := range s.conns {
+		_ = s.conns[i].conn.Close()
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -111,16 +121,16 @@ func (s *Server) accept(ctx context.Context) {
 			}
 			continue
 		}
-		peer := peerName(conn)
-		log := s.set.Log.With(zap.String("peer", peer))
-		if err := checkPeer(conn, s.set.AllowedUIDs); err != nil {
+		peer := peerAt(conn, s.set.Log)
+		log := s.set.Log.With(zap.String("peer", peer.name))
+		if err := peer.check(s.set.AllowedUIDs); err != nil {
 			_ = conn.Close()
-			s.turnedAway(ctx, log, peer, "uid", err.Error())
+			s.turnedAway(ctx, log, peer.name, "uid", err.Error())
 			continue
 		}
-		if !s.admit(ctx, conn) {
+		if !s.admit(ctx, conn, peer) {
 			_ = conn.Close()
-			s.turnedAway(ctx, log, peer, "connections", "max_connections are open")
+			s.turnedAway(ctx, log, peer.name, "connections", "max_connections are open")
 			continue
 		}
 		s.set.Telemetry.ConnectionsAccepted.Add(ctx, 1)
@@ -128,20 +138,34 @@ func (s *Server) accept(ctx context.Context) {
 			s.set.Telemetry.Connections.Add(ctx, 1)
 			defer s.set.Telemetry.Connections.Add(ctx, -1)
 			defer s.dismiss(conn)
-			l := &link{server: s, conn: s.guard.secure(conn), socket: conn, peer: peer, log: log}
+			l := &link{server: s, conn: s.guard.secure(conn), peer: peer, log: log}
 			l.serve(ctx)
 		})
 	}
 }
 
-// admit counts a connection against max_connections.
-func (s *Server) admit(ctx context.Context, c net.Conn) bool {
+// admit counts a connection against max_connections. Where all are open, whoever has most of them gives way to those that have few.
+func (s *Server) admit(ctx context.Context, c net.Conn, p peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.conns) >= s.set.MaxConnections || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return false
 	}
-	s.conns[c] = struct{}{}
+	if len(s.conns) >= s.set.MaxConnections {
+		holders := make([]share.Holder, len(s.conns))
+		for i := range s.conns {
+			holders[i] = s.conns[i].Holder
+		}
+		i, ok := share.GivesWay(p.Peer, holders)
+		if !ok {
+			return false
+		}
+		_ = s.conns[i].conn.Close()
+		s.turnedAway(ctx, s.set.Log, s.conns[i].Group, "share", "max_connections are open, and its container, user or host has most of them")
+		s.conns = slices.Delete(s.conns, i, i+1)
+	}
+	s.came++
+	s.conns = append(s.conns, holder{share.Holder{Peer: p.Peer, Since: s.came}, c})
 	return true
 }
 
@@ -149,11 +173,11 @@ func (s *Server) dismiss(c net.Conn) {
 	_ = c.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.conns, c)
+	s.conns = slices.DeleteFunc(s.conns, func(h holder) bool { return h.conn == c })
 }
 
 // turnedAway counts that a peer was refused, and says why, if that was not said within a minute.
 func (s *Server) turnedAway(ctx context.Context, log *zap.Logger, peer, reason, text string) {
 	s.set.Telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
-	s.refusals.warn(log, refusal{peer, text}, "connection refused", zap.String("reason", text))
+	s.floods.Warn(log, flood.Kind{Who: peer, What: text}, "connection refused", zap.String("reason", text))
 }

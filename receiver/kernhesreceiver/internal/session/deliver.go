@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
 )
 
@@ -61,9 +62,9 @@ func (t *Sessions) delivered(ctx context.Context, lost int, err error) {
 	}
 	if changed := t.trouble.note(err, time.Now()); changed {
 		if err != nil {
-			t.set.Log.Error("nothing is acknowledged until this works again", zap.Error(err))
+			t.floods.Error(t.set.Log, flood.Kind{What: "stuck"}, "nothing is acknowledged until this works again", zap.Error(err))
 		} else {
-			t.set.Log.Info("all is delivered again")
+			t.floods.Info(t.set.Log, flood.Kind{What: "delivered"}, "all is delivered again")
 		}
 	}
 }
@@ -83,6 +84,9 @@ func (t *Sessions) deliverLast(ctx context.Context, s *session) error {
 			}
 			continue
 		}
-		time.Sleep(t.set.RetryDelay)
+		select {
+		case <-time.After(t.set.RetryDelay):
+		case <-ctx.Done():
+		}
 	}
 }

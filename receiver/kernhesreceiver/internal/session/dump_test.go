@@ -24,6 +24,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl/jsonltest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/share"
 )
 
 func TestNothingIsAcknowledgedThatCannotBeWritten(t *testing.T) {
@@ -151,7 +152,7 @@ func (b *sessionBench) attach(session uint64) *Feed {
 	b.t.Helper()
 	near, far := net.Pipe()
 	b.t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-	f, err := b.sessions.Attach(b.t.Context(), near, wire.Hello{Session: session, Info: map[string]string{}})
+	f, err := b.sessions.Attach(b.t.Context(), near, wire.Hello{Session: session, Info: map[string]string{}}, share.Peer{})
 	require.NoError(b.t, err)
 	return f
 }

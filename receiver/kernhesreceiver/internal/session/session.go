@@ -10,6 +10,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/jsonl"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/share"
 )
 
 // An engine is the account of one engine process; *process is it. Whoever holds the session's lock may call it.
@@ -37,6 +38,7 @@ type Account interface {
 //	                  └─────────────────────────────────────┘ reconnect
 type session struct {
 	id     uint64
+	peer   share.Peer
 	place  uint64        // among the sessions of the table, in the order in which they began
 	ingest chan struct{} // the ingest lock: holds one token, and whoever has it feeds the engine
 

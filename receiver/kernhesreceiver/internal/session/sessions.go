@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,9 +13,11 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/share"
 )
 
 // Settings are what the sessions of a receiver share.
@@ -22,6 +25,7 @@ type Settings struct {
 	Log              *zap.Logger
 	Telemetry        *metadata.Telemetry
 	Limit            int           // of live sessions
+	PerMinute        int           // new sessions of a container, user or host; 0: any number
 	ReconnectTimeout time.Duration // after that a session without a connection has ended
 	RetryDelay       time.Duration // between two attempts to deliver; 0: 100 ms
 	Starts           *identity.Starts
@@ -37,6 +41,8 @@ type Settings struct {
 type Sessions struct {
 	set Settings
 	*table
+	rate    rate
+	floods  flood.Guard
 	journal *journal           // nil: there is no dump
 	trouble trouble            // what could not be delivered
 	left    map[uint64]*losses // of sessions that the receiver before had, and that have not come back; the table's lock guards it
@@ -89,23 +95,38 @@ func (t *Sessions) Live(now time.Time) (sessions []fleet.Session) {
 	return sessions
 }
 
-// ErrTooMany says that as many sessions are live as may be.
-var ErrTooMany = errors.New("max_sessions are open")
+// Why a connection gets no session.
+var (
+	ErrTooMany  = errors.New("max_sessions are open")
+	ErrTooOften = errors.New("max_new_sessions of this container, user or host began within a minute")
+	ErrForeign  = errors.New("the session is another process's")
+)
 
-// Attach gives a session to a connection. An older connection of the session is closed first, and its reader waited for.
-func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello) (*Feed, error) {
+// Attach gives a session to a connection of the process that has it. An older connection of the session is closed first, and its
+// reader waited for. Where all sessions are taken, whoever has most of them loses one to those that have few.
+func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello, peer share.Peer) (*Feed, error) {
 	if t.set.BeforeEngine != nil {
 		t.set.BeforeEngine() // not under the lock of the session table
+	}
+	if t.live(hello.Session) == nil && !t.rate.begin(peer.Group, t.set.PerMinute, time.Now()) {
+		return nil, ErrTooOften
 	}
 	for {
 		s, known := t.find(hello.Session, func(past remembered) *session {
 			t.set.Telemetry.Sessions.Add(ctx, 1)
 			s := newSession(hello.Session, t.set.NewEngine(hello), past)
+			s.peer = peer
 			s.lost = t.claim(hello.Session)
 			return s
 		})
 		if s == nil {
-			return nil, ErrTooMany
+			if err := t.makeRoom(ctx, peer); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !s.peer.Same(peer) {
+			return nil, ErrForeign
 		}
 		s.mu.Lock()
 		if known && s.conn != nil {
@@ -130,8 +151,37 @@ func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello) 
 	}
 }
 
-// Sweep ends the sessions whose engines did not come back.
+// makeRoom ends a session of whoever has most of them.
+func (t *Sessions) makeRoom(ctx context.Context, newcomer share.Peer) error {
+	s := t.givesWay(newcomer)
+	if s == nil {
+		return ErrTooMany
+	}
+	s.mu.Lock()
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.ingest:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.ingest <- struct{}{} }()
+	if s.ended { // whoever has the ingest lock may read it
+		return nil
+	}
+	t.set.Telemetry.SessionsShed.Add(ctx, 1)
+	t.floods.Warn(t.set.Log, flood.Kind{Who: s.peer.Group, What: "shed"}, "a session gave way: max_sessions are open, and its container, user or host has most of them",
+		zap.String("session", engine.SessionName(s.id)), zap.String("peer", s.peer.Group))
+	_, _ = t.finish(ctx, s, true)
+	return nil
+}
+
+// Sweep ends the sessions whose engines did not come back, all at once: one whose chunks no pipeline takes keeps none waiting.
 func (t *Sessions) Sweep(ctx context.Context) {
+	var ending sync.WaitGroup
+	defer ending.Wait()
 	for _, s := range t.all() {
 		select {
 		case <-s.ingest:
@@ -141,11 +191,15 @@ func (t *Sessions) Sweep(ctx context.Context) {
 		s.mu.Lock()
 		gone := !s.ended && !s.left.IsZero() && time.Since(s.left) >= t.set.ReconnectTimeout
 		s.mu.Unlock()
-		if gone {
-			t.set.Log.Warn("engine is gone", zap.String("session", engine.SessionName(s.id)))
-			_, _ = t.finish(ctx, s, true) // what went wrong was logged and counted there
+		if !gone || ctx.Err() != nil {
+			s.ingest <- struct{}{}
+			continue
 		}
-		s.ingest <- struct{}{}
+		t.floods.Warn(t.set.Log, flood.Kind{Who: s.peer.Group, What: "gone"}, "engine is gone", zap.String("session", engine.SessionName(s.id)))
+		ending.Go(func() {
+			_, _ = t.finish(ctx, s, true) // what went wrong was logged and counted there
+			s.ingest <- struct{}{}
+		})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/share"
 )
 
 // A table holds the sessions by id.
@@ -35,6 +37,24 @@ func (t *table) remember(id uint64, r remembered) {
 		delete(t.past, t.order[0])
 		t.order = t.order[1:]
 	}
+}
+
+// givesWay is the session that makes room for a newcomer; nil: none does, or there is room.
+func (t *table) givesWay(newcomer share.Peer) *session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.sessions) < t.limit {
+		return nil
+	}
+	var holders []share.Holder
+	var sessions []*session
+	for _, s := range t.sessions {
+		holders, sessions = append(holders, share.Holder{Peer: s.peer, Since: s.place}), append(sessions, s)
+	}
+	if i, ok := share.GivesWay(newcomer, holders); ok {
+		return sessions[i]
+	}
+	return nil
 }
 
 // find returns the live session of an id, or makes it by begin. It returns nil if the table is full.
