@@ -88,6 +88,22 @@ func (c *comparison) chunk(from *chunk.Chunk, now time.Time) {
 		c.watch(rank, &from.Steps[i], now)
 		c.pairing.Add(rank, step, now)
 	}
+	if sums := builder.TakeSums(); rank != nil {
+		c.run(rank.Run).ledger.Families(rank.ID, sums)
+	}
+}
+
+// digest takes the digest of a chunk, which another collector made.
+func (c *comparison) digest(from *digest.Record, now time.Time) {
+	if len(from.Steps) == 0 {
+		return
+	}
+	rank := c.pairing.Rank(pairing.Source{Run: from.Identity.Run, Host: from.Identity.Host, Model: from.Identity.Model, Rank: from.Identity.Rank}, now)
+	c.run(rank.Run).ledger.Families(rank.ID, from.Sums)
+	for _, step := range from.Steps {
+		c.steps++
+		c.pairing.Add(rank, step, now)
+	}
 }
 
 // watch takes the times of a whole step.

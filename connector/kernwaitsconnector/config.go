@@ -30,11 +30,20 @@ type Config struct {
 	// Behaviour finds the kernels in which ranks meet by their times, without their names.
 	Behaviour BehaviourConfig `mapstructure:"behaviour"`
 
-	// HTTP is the server that takes GET /status, with the settings of confighttp; `enabled: false` for none. Where another has the port, the connector warns and goes without. Default: endpoint 127.0.0.1:8990.
+	// Send is what goes on to a logs pipeline: `digests` of chunks, or `chunks` as they are. Default: digests.
+	Send string `mapstructure:"send"`
+
+	// HTTP is the server that takes GET /status, or of a logs pipeline POST /chunks?for=1m, which has whole chunks sent besides digests, with the settings of confighttp; `enabled: false` for none. Where another has the port, the connector warns and goes without. Default: endpoint 127.0.0.1:8990.
 	HTTP configoptional.Optional[confighttp.ServerConfig] `mapstructure:"http"`
 
 	_ struct{}
 }
+
+// What goes on to a logs pipeline.
+const (
+	sendDigests = "digests"
+	sendChunks  = "chunks"
+)
 
 // BehaviourConfig says what is done with what kernels' times show.
 type BehaviourConfig struct {
@@ -51,7 +60,7 @@ func createDefaultConfig() component.Config {
 	server := confighttp.NewDefaultServerConfig()
 	server.NetAddr.Endpoint = "127.0.0.1:8990"
 	return &Config{CollectionInterval: 10 * time.Second, WaitForRanks: 10 * time.Second, MaxMemoryMiB: 256, MaxSeries: 20000,
-		Behaviour: BehaviourConfig{Enabled: true}, HTTP: configoptional.Some(server)}
+		Behaviour: BehaviourConfig{Enabled: true}, HTTP: configoptional.Some(server), Send: sendDigests}
 }
 
 // Unmarshal reads the configuration.
@@ -74,6 +83,7 @@ func (c *Config) Validate() error {
 	check(c.WaitForRanks >= time.Second && c.WaitForRanks <= time.Hour, "wait_for_ranks: %v: want 1s to 1h", c.WaitForRanks)
 	check(c.MaxMemoryMiB >= 1 && c.MaxMemoryMiB <= 1<<20, "max_memory_mib: %d: want 1 to %d", c.MaxMemoryMiB, 1<<20)
 	check(c.MaxSeries >= 100 && c.MaxSeries <= 1e6, "max_series: %d: want 100 to 1000000", c.MaxSeries)
+	check(c.Send == sendDigests || c.Send == sendChunks, "send: %q: want digests or chunks", c.Send)
 	check(c.Behaviour.Enabled || !c.Behaviour.Override, "behaviour::override: needs behaviour::enabled")
 	check(!c.HTTP.HasValue() || c.HTTP.Get().NetAddr.Endpoint != "", "http::endpoint: is empty; for no server: http::enabled: false")
 	return errors.Join(faults...)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -17,6 +15,7 @@ import (
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/cause"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunklog"
+	"github.com/kernhes/kernhes/internal/digest"
 	"github.com/kernhes/kernhes/internal/waitsums"
 )
 
@@ -42,15 +41,9 @@ func newConnector(set connector.Settings, config *Config, next consumer.Metrics)
 
 // Start begins to send metrics.
 func (c *waitsConnector) Start(ctx context.Context, host component.Host) error {
-	if c.config.HTTP.HasValue() {
-		var err error
-		c.server, err = serve(ctx, c.config.HTTP.Get(), host, c.set.TelemetrySettings, c.status)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			c.set.Logger.Warn("another process has the port, so the connector answers no GET /status", zap.Error(err))
-			componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
-		} else if err != nil {
-			return err
-		}
+	var err error
+	if c.server, err = c.config.serve(ctx, host, c.set.TelemetrySettings, statusHandler(c.status)); err != nil {
+		return err
 	}
 	ticking, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -129,20 +122,49 @@ func (c *waitsConnector) ConsumeLogs(_ context.Context, logs plog.Logs) error {
 	return nil
 }
 
-// record takes one log record.
+// record takes one log record: a chunk, or a digest of one.
 func (c *waitsConnector) record(record plog.LogRecord) {
+	var err error
+	if chunklog.IsDigest(record) {
+		err = c.takeDigest(record)
+	} else {
+		err = c.takeChunk(record)
+	}
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.refused[reasonOf(err)]++
+	}
+}
+
+func (c *waitsConnector) takeChunk(record plog.LogRecord) error {
 	body, err := chunklog.Body(record)
-	var taken *chunk.Chunk
-	if err == nil {
-		taken, err = chunk.Unpack(body)
+	if err != nil {
+		return err
+	}
+	taken, err := chunk.Unpack(body)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
-		c.refused[reasonOf(err)]++
-		return
-	}
 	c.comparison.chunk(taken, time.Now())
+	return nil
+}
+
+func (c *waitsConnector) takeDigest(record plog.LogRecord) error {
+	body, err := chunklog.DigestBody(record)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken, err := digest.Decode(body, c.comparison.shapes)
+	if err != nil {
+		return err
+	}
+	c.comparison.digest(taken, time.Now())
+	return nil
 }
 
 // reasonOf is why a log record was refused.
@@ -150,7 +172,7 @@ func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, chunklog.ErrNoChunk):
 		return "not_a_chunk"
-	case errors.Is(err, chunk.ErrVersion):
+	case errors.Is(err, chunk.ErrVersion), errors.Is(err, digest.ErrVersion):
 		return "version"
 	default:
 		return "corrupt"

@@ -13,9 +13,14 @@ import (
 // NewFactory returns the factory of the connector `kernwaits`.
 func NewFactory() connector.Factory {
 	return connector.NewFactory(metadata.Type, createDefaultConfig,
-		connector.WithLogsToMetrics(createLogsToMetrics, metadata.LogsToMetricsStability))
+		connector.WithLogsToMetrics(createLogsToMetrics, metadata.LogsToMetricsStability),
+		connector.WithLogsToLogs(createLogsToLogs, metadata.LogsToLogsStability))
 }
 
 func createLogsToMetrics(_ context.Context, set connector.Settings, cfg component.Config, next consumer.Metrics) (connector.Logs, error) {
 	return newConnector(set, cfg.(*Config), next), nil
+}
+
+func createLogsToLogs(_ context.Context, set connector.Settings, cfg component.Config, next consumer.Logs) (connector.Logs, error) {
+	return newDigester(set, cfg.(*Config), next), nil
 }

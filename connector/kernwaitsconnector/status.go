@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"syscall"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
-	"go.opentelemetry.io/collector/config/confighttp"
+	"go.uber.org/zap"
 
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/behaviour"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/diverge"
@@ -33,7 +34,8 @@ type runStatus struct {
 	Run      string              `json:"run"`
 	Problems []string            `json:"problems"`
 	Ranks    []rankStatus        `json:"ranks"`
-	Calls    []*ledger.Call      `json:"calls"` // whose meetings took longest
+	Calls    []*ledger.Call      `json:"calls"`    // whose meetings took longest
+	Families []familyStatus      `json:"families"` // of calls, whose kernels took longest
 	Diverged []divergence        `json:"diverged"`
 	Unlike   []behaviour.Finding `json:"behave_unlike_their_class"`
 }
@@ -43,6 +45,33 @@ type rankStatus struct {
 	Rank  int64             `json:"rank"`
 	Host  string            `json:"host"`
 	Calls map[string]uint64 `json:"calls"` // by outcome
+}
+
+// A familyStatus is calls that differ in numbers only, with what their kernels take a step in the mean, of the fastest and the
+// slowest rank.
+type familyStatus struct {
+	Program string  `json:"program"`
+	Calls   string  `json:"calls"`
+	Ranks   int     `json:"ranks"`
+	Fastest int64   `json:"fastest_rank"`
+	Least   float64 `json:"fastest_ns_a_step"`
+	Slowest int64   `json:"slowest_rank"`
+	Most    float64 `json:"slowest_ns_a_step"`
+}
+
+// family is what the status says of a family.
+func family(f *ledger.Family) familyStatus {
+	s := familyStatus{Program: f.Program, Calls: f.Calls, Ranks: len(f.Ranks), Fastest: -1, Slowest: -1}
+	for rank, r := range f.Ranks {
+		mean := float64(r.NS) / float64(max(r.Steps, 1))
+		if s.Fastest < 0 || mean < s.Least || mean == s.Least && rank < s.Fastest {
+			s.Fastest, s.Least = rank, mean
+		}
+		if s.Slowest < 0 || mean > s.Most || mean == s.Most && rank < s.Slowest {
+			s.Slowest, s.Most = rank, mean
+		}
+	}
+	return s
 }
 
 // A divergence is a step of a rank that did something else than the others of its group.
@@ -69,6 +98,9 @@ func (c *waitsConnector) status() status {
 
 func (r *runState) status(run *pairing.Run) runStatus {
 	s := runStatus{Run: run.Name, Problems: []string{}, Diverged: []divergence{}, Calls: r.ledger.Calls(shownCalls), Unlike: r.watcher.Findings(shownCalls)}
+	for _, f := range r.ledger.Longest(shownCalls) {
+		s.Families = append(s.Families, family(f))
+	}
 	for _, rank := range run.Ranks() {
 		counts := r.ledger.Rank(rank.ID)
 		one := rankStatus{Rank: rank.ID, Host: rank.Host, Calls: map[string]uint64{}}
@@ -114,8 +146,8 @@ type server struct {
 	serving sync.WaitGroup
 }
 
-// serve listens, and answers until shutdown.
-func serve(ctx context.Context, config *confighttp.ServerConfig, host component.Host, set component.TelemetrySettings, of func() status) (*server, error) {
+// statusHandler answers GET /status.
+func statusHandler(of func() status) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -123,12 +155,26 @@ func serve(ctx context.Context, config *confighttp.ServerConfig, host component.
 		encoder.SetIndent("", "  ")
 		_ = encoder.Encode(of()) // the client has gone
 	})
+	return mux
+}
+
+// serve listens, and answers until shutdown; nil: there is no server.
+func (c *Config) serve(ctx context.Context, host component.Host, set component.TelemetrySettings, handler http.Handler) (*server, error) {
+	if !c.HTTP.HasValue() {
+		return nil, nil
+	}
+	config := c.HTTP.Get()
 	s := &server{}
 	var err error
-	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, mux); err != nil {
+	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, handler); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	listener, err := config.ToListener(ctx)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		set.Logger.Warn("another has the port, so the connector answers no requests", zap.Error(err))
+		componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("http::endpoint: %w", err)
 	}

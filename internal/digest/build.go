@@ -7,11 +7,20 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
+// maxSums bounds the shapes that are summed apart between two calls of TakeSums.
+const maxSums = 1024
+
 // maxKernels bounds the kernels of a step that comes in parts; a longer one is not compared.
 const maxKernels = 1 << 20
 
 // sampled is one in how many kernels counts in the median. The same positions count on all ranks.
 const sampled = 3
+
+// A sumKey names the steps that are summed together.
+type sumKey struct {
+	shape   *Shape
+	program string
+}
 
 // A Builder makes digests of the steps of one rank, which come in order. The zero Builder needs Shapes.
 type Builder struct {
@@ -19,6 +28,8 @@ type Builder struct {
 	// Meets, if it is set, gives positions of a step that are calls whatever their class, ascending. Of a step in parts none are.
 	Meets func(s *chunk.Step, shape *Shape) []int32
 
+	sums      map[sumKey]*Sums // since TakeSums
+	parts     []uint64         // durations of the open step, where it comes in parts
 	also      []int32          // what Meets gave for the open step
 	positions []chunk.Position // of the parts of the open step
 	open      Step
@@ -46,6 +57,7 @@ func (b *Builder) Add(s *chunk.Step) *Step {
 		b.take(s)
 		if !s.Last {
 			b.positions = append(b.positions, s.Shape.Positions...)
+			b.parts = append(b.parts, s.Durs...)
 		}
 	}
 	if !s.Last {
@@ -56,7 +68,7 @@ func (b *Builder) Add(s *chunk.Step) *Step {
 
 // begin opens a step.
 func (b *Builder) begin(s *chunk.Step) {
-	b.positions, b.durs, b.at, b.skip = b.positions[:0], b.durs[:0], 0, false
+	b.positions, b.durs, b.parts, b.at, b.skip = b.positions[:0], b.durs[:0], b.parts[:0], 0, false
 	b.sweep, b.also = sweep{}, nil
 	if b.Meets != nil && s.Last && s.Shape != nil {
 		b.also = b.Meets(s, b.Shapes.Of(s.Shape))
@@ -138,15 +150,56 @@ func (b *Builder) end(s *chunk.Step) *Step {
 		step.Complete, step.Calls, step.Shape = false, nil, &Shape{}
 	case s.Offset > 0:
 		step.Shape = b.Shapes.of(append(b.positions, s.Shape.Positions...))
+		b.sum(&step, b.parts, s.Durs)
 	case s.Shape == nil:
 		step.Shape = &Shape{}
 	case len(b.also) > 0:
 		step.Shape = b.Shapes.with(s.Shape, b.also)
 		step.Compute = b.sweep.compute
+		b.sum(&step, nil, s.Durs)
 	default:
 		step.Shape = b.Shapes.Of(s.Shape)
+		b.sum(&step, nil, s.Durs)
 	}
 	return &step
+}
+
+// sum adds the durations of a complete step, in two runs.
+func (b *Builder) sum(s *Step, first, rest []uint64) {
+	if !s.Complete {
+		return
+	}
+	key := sumKey{s.Shape, s.Program}
+	at := b.sums[key]
+	if at == nil {
+		if b.sums == nil {
+			b.sums = map[sumKey]*Sums{}
+		}
+		if len(b.sums) >= maxSums {
+			return
+		}
+		at = &Sums{Program: s.Program, Shape: s.Shape, NS: make([]uint64, len(s.Shape.Families))}
+		b.sums[key] = at
+	}
+	at.Steps++
+	for i, d := range first {
+		at.NS[s.Shape.Family[i]] += d
+	}
+	for i, d := range rest {
+		at.NS[s.Shape.Family[len(first)+i]] += d
+	}
+}
+
+// TakeSums returns what the steps since the last call took.
+func (b *Builder) TakeSums() (all []*Sums) {
+	for _, s := range b.sums {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(x, y *Sums) int {
+		return cmp.Or(cmp.Compare(x.Program, y.Program), cmp.Compare(x.Shape.Work, y.Shape.Work), cmp.Compare(len(x.NS), len(y.NS)))
+	})
+	clear(b.sums)
+	return all
 }
 
 // A sweep goes over the kernels of a step by time.

@@ -40,6 +40,8 @@ type Shape struct {
 	Sites     []Site
 	Groups    []Group
 	Positions []Position // nil: not known, in a digest that came from another collector
+	Families  []string   // of calls: labels, with each number as *
+	Family    []uint16   // by position; nil like Positions
 }
 
 // A Group is the sites of a shape that communicate with one group of ranks and can be compared, in order.
@@ -77,6 +79,46 @@ type Step struct {
 	Foreign  uint64 // ns: compute of others since the latest end of an earlier step
 	Shape    *Shape
 	Calls    []Call // by site
+}
+
+// Sums are what the kernels of steps of one shape took, by family of calls.
+type Sums struct {
+	Program string
+	Shape   *Shape
+	Steps   uint64
+	NS      []uint64 // by family
+}
+
+// maxFamilies bounds the families of a shape; further calls are in the last one.
+const maxFamilies = 256
+
+// family is the index of a call's family, which is added if need be.
+func (s *Shape) family(call string) uint16 {
+	name := starred(call)
+	for i := range s.Families {
+		if s.Families[i] == name {
+			return uint16(i)
+		}
+	}
+	if len(s.Families) == maxFamilies {
+		return maxFamilies - 1
+	}
+	s.Families = append(s.Families, name)
+	return uint16(len(s.Families) - 1)
+}
+
+// starred is a label with each number as *.
+func starred(call string) string {
+	b := make([]byte, 0, len(call))
+	for i := range len(call) {
+		switch c := call[i]; {
+		case c < '0' || c > '9':
+			b = append(b, c)
+		case len(b) == 0 || b[len(b)-1] != '*':
+			b = append(b, '*')
+		}
+	}
+	return string(b)
 }
 
 // Bytes is how much memory a step takes, as estimated. Its shape is shared.

@@ -72,15 +72,28 @@ func (s *Shapes) of(positions []chunk.Position) *Shape {
 		}
 	}
 	s.text = text
+	key := xxhash.Sum64(text)
+	if known := s.find(key, shape); known != nil {
+		return known
+	}
 	shape.Groups = groupsOf(shape.Sites)
-	return s.intern(xxhash.Sum64(text), shape)
+	shape.Family = make([]uint16, len(positions))
+	for i := range positions {
+		shape.Family[i] = shape.family(positions[i].Call)
+	}
+	return s.keep(key, shape)
 }
 
-// intern returns the one that is known of equal shapes.
-func (s *Shapes) intern(key uint64, shape *Shape) *Shape {
+// find is the one that is known of equal shapes.
+func (s *Shapes) find(key uint64, shape *Shape) *Shape {
 	if known := s.known[key]; known != nil && slices.Equal(known.Sites, shape.Sites) && slices.Equal(known.Positions, shape.Positions) {
 		return known
 	}
+	return nil
+}
+
+// keep remembers a shape.
+func (s *Shapes) keep(key uint64, shape *Shape) *Shape {
 	if s.positions += len(shape.Positions) + len(shape.Sites); s.positions > maxPositions {
 		clear(s.known) // steps keep theirs
 		s.positions = len(shape.Positions) + len(shape.Sites)

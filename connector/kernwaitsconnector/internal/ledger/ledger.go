@@ -53,14 +53,29 @@ type Call struct {
 	Transfer uint64 `json:"transfer_ns"` // of one
 }
 
+// A Family is what kernels of calls that differ in numbers only took, by rank.
+type Family struct {
+	Program string            `json:"program"`
+	Calls   string            `json:"calls"`
+	Ranks   map[int64]*OfRank `json:"ranks"`
+}
+
+// A OfRank is that of one rank.
+type OfRank struct {
+	Steps uint64 `json:"steps"`
+	NS    uint64 `json:"ns"`
+}
+
 // A Run is the ledger of a run.
 type Run struct {
-	max   int
-	sums  map[Key]*Sum
-	buses map[[2]string]*Bus
-	ranks map[int64]*Rank
-	calls map[[2]string]*Call
-	known map[site]*Call
+	max      int
+	families map[[2]string]*Family
+	entries  int // of all families
+	sums     map[Key]*Sum
+	buses    map[[2]string]*Bus
+	ranks    map[int64]*Rank
+	calls    map[[2]string]*Call
+	known    map[site]*Call
 }
 
 // A site names a call without its texts.
@@ -72,7 +87,7 @@ type site struct {
 
 // New returns a ledger of at most so many label sets.
 func New(maxSeries int) *Run {
-	return &Run{max: maxSeries, sums: map[Key]*Sum{}, buses: map[[2]string]*Bus{}, ranks: map[int64]*Rank{}, calls: map[[2]string]*Call{}, known: map[site]*Call{}}
+	return &Run{max: maxSeries, families: map[[2]string]*Family{}, sums: map[Key]*Sum{}, buses: map[[2]string]*Bus{}, ranks: map[int64]*Rank{}, calls: map[[2]string]*Call{}, known: map[site]*Call{}}
 }
 
 // Rank is what is counted of a rank.
@@ -168,6 +183,51 @@ func (l *Run) call(s *pairing.Seat, nth int) *Call {
 	}
 	l.known[at] = c
 	return c
+}
+
+// maxEntries bounds the families of all ranks.
+const maxEntries = 1 << 17
+
+// Families adds what kernels of a rank took.
+func (l *Run) Families(rank int64, sums []*digest.Sums) {
+	for _, s := range sums {
+		for i, ns := range s.NS {
+			key := [2]string{s.Program, s.Shape.Families[i]}
+			f := l.families[key]
+			if f == nil {
+				if l.entries >= maxEntries {
+					continue
+				}
+				f = &Family{Program: key[0], Calls: key[1], Ranks: map[int64]*OfRank{}}
+				l.families[key] = f
+			}
+			r := f.Ranks[rank]
+			if r == nil {
+				if l.entries >= maxEntries {
+					continue
+				}
+				l.entries++
+				r = &OfRank{}
+				f.Ranks[rank] = r
+			}
+			r.Steps += s.Steps
+			r.NS += ns
+		}
+	}
+}
+
+// Longest are the families whose kernels took longest over all ranks, at most n.
+func (l *Run) Longest(n int) []*Family {
+	total := map[*Family]uint64{}
+	for _, f := range l.families {
+		for _, r := range f.Ranks {
+			total[f] += r.NS
+		}
+	}
+	all := ordered(l.families, func(a, b *Family) int {
+		return cmp.Or(cmp.Compare(total[b], total[a]), cmp.Compare(a.Program, b.Program), cmp.Compare(a.Calls, b.Calls))
+	})
+	return all[:min(n, len(all))]
 }
 
 // Sums are all label sets, in order.

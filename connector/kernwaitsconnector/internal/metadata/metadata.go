@@ -11,8 +11,11 @@ var (
 	ScopeName = "github.com/kernhes/kernhes/connector/kernwaitsconnector"
 )
 
-// LogsToMetricsStability is how settled the connector is.
-const LogsToMetricsStability = component.StabilityLevelDevelopment
+// How settled the connector is.
+const (
+	LogsToMetricsStability = component.StabilityLevelDevelopment
+	LogsToLogsStability    = component.StabilityLevelDevelopment
+)
 
 // A Shape is the OTLP data type of a metric.
 type Shape int
