@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	// The archive.
 	"internal/chunk":                                           {"internal/model"},
 	"internal/parquet/pages":                                   {},
-	"internal/chunklog":                                        {"internal/chunk"},
+	"internal/chunklog":                                        {"internal/chunk", "internal/digest"},
 	"internal/parquet":                                         {"internal/books", "internal/chunk", "internal/parquet/pages"},
 	"internal/perfetto":                                        {},
 	"exporter/kernparquetexporter/internal/archive":            {"internal/chunk", "internal/parquet"},
