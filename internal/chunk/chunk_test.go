@@ -281,3 +281,18 @@ func TestAShapeThatComesAgainIsTheSame(t *testing.T) {
 		require.Equal(t, position, shape(body(position, "x")).Positions[1], "change %d", i)
 	}
 }
+
+// TestReadingAChunkAgainAllocatesBySteps: of a chunk whose shapes and texts are known, each step's columns and launches are
+// made, and nothing for each kernel or position.
+func TestReadingAChunkAgainAllocatesBySteps(t *testing.T) {
+	for i, body := range bodies(t) {
+		var u chunk.Unpacker
+		c, err := u.Unpack(body)
+		require.NoError(t, err)
+		allocs := testing.AllocsPerRun(3, func() {
+			_, err := u.Unpack(body)
+			require.NoError(t, err)
+		})
+		require.Less(t, allocs, float64(2*len(c.Steps)+100), "chunk %d of %d steps and %d kernels", i, len(c.Steps), c.Rows())
+	}
+}
