@@ -149,6 +149,10 @@ test-packages: build ## install, play, kill, upgrade and purge the .deb under a 
 test-kubernetes: ## the manifests of deploy/kubernetes, decoded strictly against the types of the Kubernetes API
 	go test -C test/kubernetes ./...
 
+.PHONY: vuln
+vuln: dist cli ## known vulnerabilities in what the programs have linked (govulncheck; vuln.go.dev, else the newest database that Go's proxy has here)
+	@scripts/vuln
+
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures
 
