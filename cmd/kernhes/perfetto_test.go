@@ -52,6 +52,9 @@ func archiveOf(t *testing.T, dir string, runs ...string) (ranks []chunktest.Rank
 }
 
 func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine: the race detector has nothing to see")
+	}
 	dir := t.TempDir()
 	ranks := archiveOf(t, dir, "one", "two")
 	a, err := openArchive([]string{dir})
@@ -84,6 +87,9 @@ func TestPerfettoReadsAStepOfAllRanks(t *testing.T) {
 }
 
 func TestPerfettoCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine: the race detector has nothing to see")
+	}
 	dir := t.TempDir()
 	ranks := archiveOf(t, dir, "one")
 	to := filepath.Join(t.TempDir(), "step.pftrace")

@@ -155,7 +155,6 @@ func TestShutdownClosesAndTheQueueIsEmptied(t *testing.T) {
 	require.EqualValues(t, rank.Want.Kernels, file.NumRows())
 }
 
-// TestOtherRecordsAreRefusedAndCounted sends what is no chunk along with chunks: those are taken all the same.
 // TestFilesHaveTheirMode also has the umask take nothing away: a unit with UMask=0077 narrows the setting.
 func TestFilesHaveTheirMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
@@ -192,6 +191,7 @@ func TestFilesHaveTheirMode(t *testing.T) {
 	}
 }
 
+// TestOtherRecordsAreRefusedAndCounted sends what is no chunk along with chunks: those are taken all the same.
 func TestOtherRecordsAreRefusedAndCounted(t *testing.T) {
 	telemetry := componenttest.NewTelemetry()
 	set := exportertest.NewNopSettings(metadata.Type)

@@ -22,6 +22,9 @@ import (
 )
 
 func TestEachMessageIsAWholeFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine: the race detector has nothing to see")
+	}
 	portions := recorded(t, "tp2.rank0")
 	c := createDefaultConfig().(*Config)
 	c.Table = "k"

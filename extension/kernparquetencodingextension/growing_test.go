@@ -18,6 +18,9 @@ import (
 func TestAFileIsValidAfterEachMessage(t *testing.T) {
 	dir := t.TempDir()
 	portions := recorded(t, "tp2.rank0")
+	if testing.Short() {
+		portions = portions[:8]
+	}
 	first, second := filepath.Join(dir, "w1.k.parquet"), filepath.Join(dir, "w2.k.parquet")
 	var one, two found
 	l := newLife(t, dir, nil)
@@ -48,6 +51,9 @@ func TestAFileIsValidAfterEachMessage(t *testing.T) {
 
 // TestManyMessages is the whole of a half hour, and what its footers cost.
 func TestManyMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine: the race detector has nothing to see")
+	}
 	dir := t.TempDir()
 	portions := recorded(t, "solo.rank0")
 	l := newLife(t, dir, nil)

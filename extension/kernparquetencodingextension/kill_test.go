@@ -52,8 +52,11 @@ func TestKilledWritersLeaveWholeFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "logs"), b, 0o600))
 	path := filepath.Join(dir, "w.k.parquet")
 	random := rand.New(rand.NewPCG(1, 2))
-	torn, least := 0, int64(0)
-	for range 10 {
+	torn, least, kills := 0, int64(0), 10
+	if testing.Short() {
+		kills = 3
+	}
+	for range kills {
 		command := exec.Command(os.Args[0])
 		command.Env = append(os.Environ(), childVariable+"="+dir)
 		out, err := command.StdoutPipe()

@@ -21,7 +21,7 @@ static void *lend(void *mark) {
     if (b == NULL) continue;
     CHECK_EQUAL(size, BYTES);
     memset(b, (int)(uintptr_t)mark, BYTES); // two owners of one buffer would be seen here, and by TSan
-    for (uint32_t k = 0; k < BYTES; k++) CHECK_EQUAL(b[k], (uintptr_t)mark);
+    for (uint32_t k = 0; k < BYTES; k += 63) CHECK_EQUAL(b[k], (uintptr_t)mark); // 63 divides 4095: the last byte too
     pool_complete(b, (uint64_t)i % BYTES);
     i++;
     atomic_fetch_add(&completed, 1);

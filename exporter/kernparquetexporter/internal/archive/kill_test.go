@@ -144,12 +144,12 @@ func (k killed) half(t *testing.T, d Disk) bool {
 	return false
 }
 
-// TestKill kills the load at 50 moments, or more until 20 row groups were half written. Each time the next process closes what is open, and then all chunks that were
-// taken are in closed files, once; at most the one that was being taken is there besides.
+// TestKill kills the load at 20 moments, or more until 8 row groups were half written. Each time the next process closes what
+// is open, and then all chunks that were taken are in closed files, once; at most the one that was being taken is there besides.
 func TestKill(t *testing.T) {
-	kills, least := 50, 20
+	kills, least := 20, 8
 	if testing.Short() {
-		kills, least = 8, 1
+		kills, least = 5, 0
 	}
 	d := NewDirectory(t.TempDir())
 	chance := rand.New(rand.NewPCG(7, 7))

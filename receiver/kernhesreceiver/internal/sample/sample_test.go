@@ -153,7 +153,11 @@ func TestKeptStepsAreBounded(t *testing.T) {
 
 // TestBudgetHolds offers 250 slow steps a second on each of 8 ranks for a minute, some with levels beyond their kernels.
 func TestBudgetHolds(t *testing.T) {
-	const rate, seconds = 10_000, 60
+	const rate = 10_000
+	seconds := 60
+	if testing.Short() {
+		seconds = 10
+	}
 	for _, one := range []struct {
 		name          string
 		kernels, more int
