@@ -17,6 +17,9 @@ func TestParse(t *testing.T) {
 	if e, err = Parse("slow_clocks:rank=all"); err != nil || e.Of != -1 || e.Size != 20 {
 		t.Errorf("%+v, %v", e, err)
 	}
+	if e, err = Parse("foreign_gemm:every=1ms,amount=1000000"); err != nil || e.Every != time.Millisecond || e.Size != 1e6 {
+		t.Errorf("the bounds themselves: %+v, %v", e, err)
+	}
 	for text, want := range map[string]string{
 		"nix":                     `there is no "nix"`,
 		"hang:rank=x":             "want a number",

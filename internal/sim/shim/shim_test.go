@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 	"time"
@@ -57,6 +58,36 @@ func TestLossesAreToldBeforeTheFlush(t *testing.T) {
 		})
 		if !slices.Equal(kinds, []wire.Kind{wire.KindLost, wire.KindLost, wire.KindFlushed}) {
 			t.Errorf("ranges only %v: frames are %v", untraced, kinds)
+		}
+	}
+}
+
+// Each communicator that NCCL serves is initialised once on each rank: the world's, the tensor group's, the stages' if there are
+// some, and none of one member. Experts meet without NCCL.
+func TestCommunicators(t *testing.T) {
+	for _, l := range []struct {
+		layout program.Layout
+		want   []uint32 // ranks of each communicator of rank 3
+	}{
+		{program.Layout{Name: "dp4", Data: 4, Tensor: 1, Stages: 1}, []uint32{4}},
+		{program.Layout{Name: "tp2dp4", Data: 4, Tensor: 2, Stages: 1}, []uint32{8, 2}},
+		{program.Layout{Name: "pp2tp4", Data: 1, Tensor: 4, Stages: 2}, []uint32{8, 4, 2}},
+	} {
+		set := Settings{Run: "r", Layout: l.layout, Start: 1.7e18, Flush: time.Second}
+		var got []uint32
+		h := New(&set, 3, 9, func(_ uint64, frame []byte) {
+			if wire.Kind(frame[4]) != wire.KindEvents {
+				return
+			}
+			for b := frame[wire.HeaderSize:]; len(b) > 0; b = b[binary.LittleEndian.Uint16(b[2:]):] {
+				if wire.EventKind(binary.LittleEndian.Uint16(b)) == wire.EventPayload {
+					got = append(got, binary.LittleEndian.Uint32(b[56+8:])) // after the head, the communicator's id
+				}
+			}
+		})
+		h.Wire.Cut()
+		if !slices.Equal(got, l.want) {
+			t.Errorf("%s: communicators of %d ranks, want %d", l.layout.Name, got, l.want)
 		}
 	}
 }

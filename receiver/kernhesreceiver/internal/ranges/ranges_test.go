@@ -235,6 +235,36 @@ func TestLeakedStartRangesMakeRoom(t *testing.T) {
 	require.EqualValues(t, 6*MaxStarts, r.Open()+r.Counts.Leaked)
 }
 
+// TestTheOlderHalfOfStartRangesGoes: open steps stay, whatever their age.
+func TestTheOlderHalfOfStartRangesGoes(t *testing.T) {
+	r := tracker()
+	step, _ := r.Start(0, 0, "step:a", 0)
+	for i := uint64(1); i < MaxStarts; i++ {
+		r.Start(i, 0, "leaked", 0)
+	}
+	require.Zero(t, r.Counts.Leaked)
+	r.Start(MaxStarts, 0, "one more", 0)
+	require.EqualValues(t, MaxStarts/2, r.Counts.Leaked)
+	for i := uint64(1); i <= MaxStarts; i++ {
+		_, kept := r.starts[i]
+		require.Equal(t, i > MaxStarts/2, kept, "start range %d", i)
+	}
+	require.Equal(t, step, r.End(0))
+}
+
+// TestALabelIsOneRangeDeep: the pop of a range that only labels leaves the ranges around it.
+func TestALabelIsOneRangeDeep(t *testing.T) {
+	r := tracker()
+	step, _, _ := push(r, 1, 0, "step:a", unknownDepth)
+	r.PushLabel(1, 0, "label")
+	push(r, 1, 0, "call", 3)
+	require.Zero(t, r.Counts.Resynced, "two ranges are around the third")
+	require.Empty(t, r.Pop(1, 0, 2))
+	require.Empty(t, r.Pop(1, 0, 1))
+	require.Equal(t, []ID{step}, r.Pop(1, 0, 0))
+	require.Equal(t, Counts{Steps: 1}, r.Counts)
+}
+
 // The call is the range that was pushed last, whatever the numbers and names of the domains of calls.
 func TestTheInnermostOfAllCallDomains(t *testing.T) {
 	for _, first := range []Domain{3, 4, 5} { // whichever has the lowest number, or a map's favour

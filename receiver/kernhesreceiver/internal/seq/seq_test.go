@@ -140,3 +140,25 @@ func TestNumbersOfASession(t *testing.T) {
 		}
 	}
 }
+
+// TestSpansGrowAndMeet: 5 to 7 and 12 to 14 grow by their neighbours, and by no other number, until they are one.
+func TestSpansGrowAndMeet(t *testing.T) {
+	s := spans{{5, 7}, {12, 14}}
+	for number, want := range map[uint64]bool{3: false, 4: true, 8: true, 9: false, 10: false, 11: true, 15: true, 16: false} {
+		assert.Equal(t, want, s.touches(number), "%d", number)
+		assert.False(t, s.has(number), "%d", number)
+	}
+	for _, number := range []uint64{5, 7, 12, 13, 14} {
+		assert.True(t, s.has(number), "%d", number)
+	}
+	for _, grown := range []struct {
+		by   uint64
+		want spans
+	}{
+		{4, spans{{4, 7}, {12, 14}}}, {8, spans{{4, 8}, {12, 14}}}, {11, spans{{4, 8}, {11, 14}}}, {15, spans{{4, 8}, {11, 15}}},
+		{17, spans{{4, 8}, {11, 15}, {17, 17}}}, {9, spans{{4, 9}, {11, 15}, {17, 17}}}, {10, spans{{4, 15}, {17, 17}}}, {16, spans{{4, 17}}},
+	} {
+		s = s.with(grown.by)
+		assert.Equal(t, grown.want, s, "with %d", grown.by)
+	}
+}

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -239,6 +240,30 @@ func TestBatchesAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 	assert.Equal(t, 3, n, "nothing is sent after an error")
 	assert.Positive(t, spans)
+}
+
+// TestEachPartOfASpanIsBounded holds what is counted of each part to its size as OTLP, with what it adds to others' lengths.
+func TestEachPartOfASpanIsBounded(t *testing.T) {
+	name, value := strings.Repeat("n", 200), strings.Repeat("v", 3000)
+	for what, add := range map[string]func(s *spanWriter){
+		"nothing": func(*spanWriter) {},
+		"text":    func(s *spanWriter) { s.text(name, value) },
+		"int":     func(s *spanWriter) { s.int(name, math.MinInt64) },
+		"given":   func(s *spanWriter) { s.given(name, math.MinInt64) },
+		"bool":    func(s *spanWriter) { s.bool(name, true) },
+		"fail":    func(s *spanWriter) { s.fail(name, value, math.MaxUint64) },
+		"link":    func(s *spanWriter) { s.link(pcommon.TraceID{1}, pcommon.SpanID{2}) },
+	} {
+		b := newBatch(pcommon.NewMap(), Options{}, nil)
+		empty := (&ptrace.ProtoMarshaler{}).TracesSize(b.traces)
+		s := b.span(pcommon.TraceID{1}, pcommon.SpanID{2}, pcommon.SpanID{3}, name, 1<<63, math.MaxUint64)
+		add(s)
+		size := (&ptrace.ProtoMarshaler{}).TracesSize(b.traces) - empty
+		assert.GreaterOrEqual(t, s.bytes, size, what)
+		assert.Less(t, s.bytes, size+100, "%s: the bound is not far off", what)
+		b.done(s)
+		assert.Equal(t, s.bytes, b.bytes, what)
+	}
 }
 
 func TestIncompleteStep(t *testing.T) {
