@@ -140,7 +140,8 @@ type Columns struct {
 	Called int // those that have a call
 	Comm   int // those of class comm
 
-	extent span.Extent // of what is being appended
+	extent   span.Extent // of what is being appended
+	expected int
 
 	// Unordered says that the refs are not in order.
 	Unordered bool
@@ -165,8 +166,14 @@ func (c *Columns) Since(from int) Added {
 	return a
 }
 
+// Expect says how many kernels will come, at a guess: room is made for so many when the first comes, unless more come at once.
+func (c *Columns) Expect(n int) { c.expected = n }
+
 // grow makes room for n more at once: a replay has hundreds.
 func (c *Columns) grow(n int) {
+	if cap(c.Spans) == 0 {
+		n = max(n, c.expected)
+	}
 	c.Spans = slices.Grow(c.Spans, n)
 	c.Refs = slices.Grow(c.Refs, n)
 }
@@ -177,6 +184,9 @@ func (c *Columns) Add(s span.Span, ref uint64) {
 		c.Unordered = true
 	}
 	c.extent.Add(s)
+	if len(c.Spans) == cap(c.Spans) {
+		c.grow(1)
+	}
 	c.Spans = append(c.Spans, s)
 	c.Refs = append(c.Refs, ref)
 	if s.Class() == span.Comm {

@@ -232,8 +232,7 @@ func (a *Assembler) Step(id ranges.ID, device uint16) *Step {
 	a.device = device
 	s := is.on(device)
 	if n := min(a.sizes[is.info.Program], maxRoom); n > 0 && len(a.issues) <= openSteps {
-		s.recorded.Spans = make([]span.Span, 0, n)
-		s.recorded.Refs = make([]uint64, 0, n)
+		s.recorded.Expect(n)
 	}
 	return s
 }

@@ -378,18 +378,19 @@ func TestRoomIsMadeForAStepLikeTheLast(t *testing.T) {
 		b.open(id, 0)
 		s := b.Step(id, 0)
 		require.Same(t, s, b.Step(id, 0))
-		require.Equal(t, cap(s.Recorded().Spans), cap(s.Recorded().Refs))
+		require.Zero(t, cap(s.Recorded().Spans), "no room before the first kernel")
+		s.Recorded().Add(span.Make(10, 20, span.Compute), 0)
 		return cap(s.Recorded().Spans)
 	}
-	require.Zero(t, room(1))
+	require.Less(t, room(1), 10)
 	b.sizes["decode"] = 500
-	require.Equal(t, 500, room(2))
+	require.InDelta(t, 500, room(2), 50, "to the next size of the allocator")
 	b.sizes["decode"] = 1 << 18
-	require.Equal(t, maxRoom, room(3))
+	require.InDelta(t, maxRoom, room(3), 1024)
 	for id := ranges.ID(4); id <= openSteps; id++ {
-		require.NotZero(t, room(id))
+		require.Greater(t, room(id), 1000)
 	}
-	require.Zero(t, room(openSteps+1))
+	require.Less(t, room(openSteps+1), 10)
 	for i := range maxSizes {
 		b.sizes[fmt.Sprint(i)] = 1
 	}
