@@ -35,16 +35,32 @@ bool attach_wants_hes(const char *setting, uint32_t version, char *reason, size_
     return false;
   }
   if (strcmp(setting, "on") == 0) return true;
-  // 13.4 Update 1 mended the leak, the crash in graph instantiation and the zero timestamps; 13.4 itself says 130400.
-  if (version > CUPTI_13_4) return true;
-  snprintf(reason, room, "HES is on by default only with CUPTI newer than 13.4 (this is version %u); KERNHES_HES=on forces it",
-           version);
+  snprintf(reason, room, "HES is on only with KERNHES_HES=on, since it has not been seen on hardware");
   return false;
 }
 
 static bool software(void) { return strcmp(env_text(ENV_SOFTWARE), "on") == 0; }
+static bool windows(void) { return strcmp(env_text(ENV_SOFTWARE), "windows") == 0; }
 
-static void say_off(void) { mode_set(MODE_OFF, "%s%sKERNHES_SOFTWARE is off", why, *why != 0 ? "; " : ""); }
+static void say_off(void) {
+  mode_set(MODE_OFF, "%s%s%s", why, *why != 0 ? "; " : "",
+           windows() ? "no windows, since CUPTI was subscribed for HES" : "KERNHES_SOFTWARE is off");
+}
+
+// later leaves CUPTI alone until there is something to hear, in the mode windows.
+static enum attached later(void) {
+  // Only a version with which leaving under load was tried: with another it may end the engine.
+  if (cupti.version / 100 != CUPTI_13_0 / 100 && strcmp(env_text(ENV_WINDOWS_CUPTI), "any") != 0) {
+    mode_set(MODE_OFF, "windows were not tried with this CUPTI (version %u); KERNHES_WINDOWS_CUPTI=any allows them", cupti.version);
+    return ATTACHED_NOT;
+  }
+  if (cupti.Finalize == NULL) {
+    mode_set(MODE_OFF, "windows need cuptiFinalize, which this CUPTI lacks");
+    return ATTACHED_NOT;
+  }
+  mode_windows("detached", "%s", why);
+  return ATTACHED_LATER;
+}
 
 // without_hes says what is done instead; false if that is nothing.
 static bool without_hes(void) {
@@ -166,6 +182,7 @@ enum attached attach(bool late) {
     hes = false;
     snprintf(why, sizeof why, "HES needs a Blackwell GPU or a newer one");
   }
+  if (!hes && windows()) return later();
   // Not even subscribed for a moment: on an H200 that made graphs 11% slower for the rest of the process.
   if (!hes && !software()) return not_at_all();
   if (hes && !late) cupti_load_beside();
@@ -184,11 +201,51 @@ enum attached attach(bool late) {
   // Before any kind is enabled, as the attribute's documentation demands.
   if (set_after && (result = set_hes(cupti.subscriber)) != CUPTI_OK) refuse("setting HES", result);
   atomic_store(&pending, hes && !late);
-  result = callbacks_enable();
+  result = callbacks_enable(false);
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
   result = start_recording();
   if (result != CUPTI_OK) return failed("enabling activity records", result);
   return settle(hes, late);
+}
+
+enum attached attach_listen(void) {
+  atomic_store(&ended, false);
+  atomic_store(&cupti.gone, false);
+  if (cupti.v2 && others_forbid()) return ATTACHED_BUSY;
+  // Alone: to finalize would take CUPTI from whoever else is subscribed.
+  int result = subscribe(false);
+  if (result == CUPTI_OK) result = callbacks_enable(true);
+  if (result == CUPTI_OK) return ATTACHED;
+  unsubscribe();
+  log_line("subscribing: %d, %s", result, cupti_result(result));
+  return result == CUPTI_MULTIPLE_SUBSCRIBERS ? ATTACHED_BUSY : ATTACHED_NOT;
+}
+
+int attach_record(void) {
+  int result = start_recording();
+  if (result != CUPTI_OK) {
+    atomic_store(&tracing, true); // some kinds may be on
+    stop_recording();
+  }
+  return result;
+}
+
+void attach_stop(void) { stop_recording(); }
+void attach_unsubscribe(void) { unsubscribe(); }
+
+// others_there asks whether another client subscribed since we unsubscribed. Before 13.3 nobody can be asked.
+static bool others_there(void) {
+  uint8_t state[8] = {2}; // 2: nobody is there
+  size_t size = 1;
+  return cupti.v2 && cupti.ActivityGetAttribute_v2(NULL, CUPTI_SUBSCRIBER_STATE, &size, state) == CUPTI_OK && state[0] != 2;
+}
+
+bool attach_finalize(void) {
+  if (others_there()) return false;
+  atomic_store(&cupti.gone, true); // before: a buffer that it gives back only now is not walked
+  int result = cupti.Finalize();
+  if (result != CUPTI_OK) log_line("cuptiFinalize: %d", result);
+  return result == CUPTI_OK;
 }
 
 void attach_initialised(void) {

@@ -10,6 +10,7 @@ enum attached {
   ATTACHED,       // tracing, or it will be clear once cuInit is done
   ATTACHED_BUSY,  // another subscriber is there: try again later
   ATTACHED_NOT,   // nothing is to be traced in this process, and CUPTI is left alone
+  ATTACHED_LATER, // windows: CUPTI is left alone until the first range of a thread that has a context
 };
 
 // attach_on_context has a function called in each callback that says that a context was made. Before attach.
@@ -37,6 +38,16 @@ void attach_exiting(void);
 // detach unsubscribes: another client may then subscribe. Not from a callback. whole: no kernel was ever traced here, and
 // CUPTI is finalized too.
 void detach(bool whole);
+
+// In the mode windows, instead of attach: attach_listen subscribes and has launches, graphs and captures told; nothing is
+// recorded. attach_record begins to record, and gives CUPTI's result; attach_stop ends it. attach_unsubscribe has nothing more
+// told. attach_finalize leaves CUPTI: no call may follow but attach_listen; false if another client is there.
+// None from a callback.
+enum attached attach_listen(void);
+int attach_record(void);
+void attach_stop(void);
+void attach_unsubscribe(void);
+bool attach_finalize(void);
 
 // attach_wants_hes decides by setting and version; why not goes to why (one line).
 bool attach_wants_hes(const char *setting, uint32_t version, char *why, size_t room);

@@ -3,6 +3,7 @@
 
 #include "capture/asked.h"
 #include "capture/early.h"
+#include "capture/edge.h"
 #include "capture/meter.h"
 #include "capture/mode.h"
 #include "capture/schemas.h"
@@ -71,6 +72,7 @@ int calls_push(uint32_t domain, struct text text, struct payloads with) {
   if (domain < EVENTS_DEPTHS && self.depth[domain] < KW_DEPTH_UNKNOWN - 1) depth = ++self.depth[domain];
   if (domain < EVENTS_DEPTHS && text.bytes != NULL) self.heard[domain] = depth;
   int now = mode();
+  if (now == LIVE) edge_push(domain, depth);
   uint64_t began = now == LIVE ? meter_begin() : 0;
   if (now == LIVE && text.bytes != NULL) {
     events_push(0, events_thread(), domain, depth, text);

@@ -30,6 +30,7 @@ static const struct symbol symbols[] = {
     SYMBOL(Subscribe_v2, CUPTI_13_3, false),
     SYMBOL(Unsubscribe, 0, true),
     SYMBOL(EnableCallback, 0, true),
+    SYMBOL(GetCallbackName, 0, false),
     SYMBOL(ActivityRegisterCallbacks, 0, true),
     SYMBOL(ActivityRegisterCallbacks_v2, CUPTI_13_3, false),
     SYMBOL(ActivityEnable, 0, true),

@@ -2,6 +2,7 @@
 #ifndef KERNHES_CUPTI_H
 #define KERNHES_CUPTI_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@ enum { CUPTI_DRIVER_API = 1, CUPTI_RESOURCE = 3, CUPTI_STATE = 6 };
 // CUpti_CallbackIdResource
 enum {
   CUPTI_CONTEXT_CREATED = 1,
+  CUPTI_CONTEXT_DESTROY_STARTING = 2,
   CUPTI_CU_INIT_FINISHED = 5,
   CUPTI_MODULE_UNLOAD_STARTING = 7,
   CUPTI_GRAPH_DESTROY_STARTING = 10,
@@ -101,6 +103,7 @@ struct cupti {
   uint32_t version;
   bool v2;          // subscriptions are by the V2 calls: never mix the two
   _Atomic(void *) subscriber; // NULL: not subscribed
+  atomic_bool gone; // it is being finalized, or was: nothing may be called until the next subscription
   char path[512];
   int (*GetVersion)(uint32_t *);
   int (*GetResultString)(int, const char **);
@@ -108,6 +111,7 @@ struct cupti {
   int (*Subscribe_v2)(void **, cupti_callback, void *, cupti_subscriber_params *);
   int (*Unsubscribe)(void *);
   int (*EnableCallback)(uint32_t, void *, int, uint32_t);
+  int (*GetCallbackName)(int, uint32_t, const char **);
   int (*ActivityRegisterCallbacks)(cupti_request, cupti_complete);
   int (*ActivityRegisterCallbacks_v2)(void *, cupti_request_v2, cupti_complete_v2);
   int (*ActivityEnable)(int);

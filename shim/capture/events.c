@@ -115,6 +115,14 @@ void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags) {
 void events_trace(bool trace) { atomic_store(&traced, trace); }
 bool events_traced(void) { return atomic_load_explicit(&traced, memory_order_acquire); }
 
+void events_tracing(uint16_t kind, uint32_t thread, uint64_t window, uint32_t reason) {
+  kw_tracing *e = begin(sizeof *e, 0);
+  if (e == NULL) return;
+  e->window = window;
+  e->reason = reason;
+  ring_commit(&e->head, kind, sizeof *e, thread);
+}
+
 void events_node_created(uint64_t node, uint32_t flags, uint32_t type) {
   kw_node_created *e = begin(sizeof *e, 0);
   if (e == NULL) return;

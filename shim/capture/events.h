@@ -19,7 +19,13 @@ struct self {
   uint32_t thread; // 0: not asked yet
   bool launching;  // between entry and exit of a launch call
   bool captured;   // a graph node was made since that entry
+  bool posted;     // that launch was posted
+  bool wrapped;    // in our wrapper of a launch or of a capture
   uint16_t due;    // calls until one is timed; 0: none was made yet
+  uint16_t replayer; // its place on the list of replayers, from 1; 0: it is not there
+  uint32_t contexts; // which list of contexts its last one is on
+  const void *context; // that its last launch named
+  uint64_t stepped;    // tick of its last push at the place of steps
   uint32_t depth[EVENTS_DEPTHS];
   uint32_t heard[EVENTS_DEPTHS]; // depth of the innermost open range that was posted
 };
@@ -61,6 +67,9 @@ void events_launch(uint16_t kind, uint32_t correlation, uint32_t flags); // KW_L
 // events_trace: from here on launches are posted, or not. events_traced tells which.
 void events_trace(bool on);
 bool events_traced(void);
+
+// events_tracing posts KW_TRACING_ON or KW_TRACING_OFF among the events of a thread, which must not post meanwhile.
+void events_tracing(uint16_t kind, uint32_t thread, uint64_t window, uint32_t reason);
 
 void events_node_created(uint64_t node, uint32_t flags, uint32_t type);
 void events_node_cloned(uint64_t original, uint64_t clone);

@@ -6,18 +6,17 @@
 #include "capture/mode.h"
 #include "capture/pool.h"
 #include "capture/wake.h"
+#include "capture/windows.h"
 #include "host/clock.h"
 #include "host/env.h"
 #include "host/log.h"
 #include "host/threads.h"
 
 #include <stdatomic.h>
-#include <time.h>
 
 #define MS 1000000ull
 #define SECOND (1000 * MS)
-#define SLOW SECOND               // a flush longer than this is counted
-#define PERIOD_MOST (10 * SECOND) // and doubles the period up to this
+#define PERIOD_MOST (10 * SECOND) // a slow flush doubles the period up to this
 #define SETTLE_MS 10              // CUPTI may complete buffers slightly after the flush returns
 #define RETRY_FIRST SECOND        // after another subscriber was there
 #define RETRY_MOST (30 * SECOND)  // and doubles up to this
@@ -37,73 +36,15 @@ static _Atomic uint64_t yield_ns; // of the last YIELD
 static bool busy, yielded, attached;
 static uint64_t yielded_until, next_try, retry = RETRY_FIRST; // ticks, ticks, ns
 static uint64_t attach_due; // tick; it moves on with each return from a yield
-static uint64_t before; // when the last flush began, or tracing: what is dropped was dropped after that
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of report; never held while CUPTI is called
-static struct flusher_report report;
-
-void flusher_take(struct flusher_report *r) {
-  pthread_mutex_lock(&lock);
-  *r = report;
-  report.flushed_new = false;
-  report.clocks = 0;
-  report.dropped = (struct loss){0};
-  pthread_mutex_unlock(&lock);
-}
-
-static void bracket(void) {
-  kw_clock c = {.before = clock_now()};
-  if (cupti_timestamp(&c.cupti) != CUPTI_OK) return;
-  c.after = clock_now();
-  c.monotonic = clock_monotonic();
-  pthread_mutex_lock(&lock);
-  report.clock = c;
-  report.clocks = 1;
-  pthread_mutex_unlock(&lock);
-}
-
-// count_dropped asks CUPTI what it dropped since it was last asked.
-static void count_dropped(void) {
-  size_t count = 0;
-  bool readable = cupti_dropped(&count) == CUPTI_OK;
-  pthread_mutex_lock(&lock);
-  report.readable = readable;
-  if (readable && count > 0) {
-    if (report.dropped.count == 0) report.dropped.from = before;
-    report.dropped.count += count;
-    report.dropped.to = clock_now();
-  }
-  pthread_mutex_unlock(&lock);
-}
-
-// flush returns how long CUPTI took, ns.
-static uint64_t flush(uint32_t flags) {
-  uint64_t began = clock_now(), tick = clock_tick();
-  int result = cupti.ActivityFlushAll(flags);
-  uint64_t took = clock_tick() - tick;
-  if (result != CUPTI_OK) log_line("cuptiActivityFlushAll: %d, %s", result, cupti_result(result));
-  struct timespec settle = {.tv_nsec = SETTLE_MS * (long)MS};
-  nanosleep(&settle, NULL);
-  count_dropped();
-  pthread_mutex_lock(&lock);
-  report.flushes++;
-  report.flush_ns += took;
-  if (took > SLOW) report.slow++;
-  if (result == CUPTI_OK) report.flushed = began;
-  report.flushed_new = true;
-  report.cpu_ns = clock_cpu();
-  pthread_mutex_unlock(&lock);
-  before = began;
-  wake_sender();
-  return took;
-}
+void flusher_take(struct flush_report *r) { flush_take(r); }
 
 static void attach_again(void) {
   yielded = false;
   if (!pool_open((uint32_t)env_number(ENV_POOL_BUFFERS), env_number(ENV_POOL_BUFFER_KB) << 10)) return;
-  enum attached a = attach(true);
+  enum attached a = !windows_asked() ? attach(true) : windows_on() ? windows_back() : windows_listen();
   attached = a == ATTACHED;
-  before = clock_now();
+  flush_began(clock_now());
   busy = a == ATTACHED_BUSY;
   retry = !busy ? RETRY_FIRST : retry < RETRY_MOST / 2 ? retry * 2 : RETRY_MOST;
   next_try = clock_tick() + retry;
@@ -111,10 +52,15 @@ static void attach_again(void) {
 
 static void leave(const char *reason) {
   if (!attached) return;
-  attach_quiesce(reason);
-  count_dropped();
-  detach(false);
   attached = false;
+  if (windows_on() && reason != NULL) {
+    windows_let_go(reason);
+    return;
+  }
+  if (windows_on()) windows_end();
+  attach_quiesce(reason);
+  flush_count_dropped();
+  detach(false);
 }
 
 // may_return bounds how often the collector's words move the shim in and out of CUPTI: the engine pays for that.
@@ -150,14 +96,6 @@ static void obey(void) {
   else if (busy && tick >= next_try) attach_again();
 }
 
-// rest says, while nothing is traced, that all which was has come: time then goes on for the collector, as unknown.
-static void rest(void) {
-  pthread_mutex_lock(&lock);
-  report.flushed = clock_now();
-  report.flushed_new = true;
-  pthread_mutex_unlock(&lock);
-}
-
 static void *run(void *unused) {
   (void)unused;
   uint64_t standard = env_number(ENV_FLUSH_MS) * MS, period = standard;
@@ -168,24 +106,28 @@ static void *run(void *unused) {
   while (!atomic_load(&finishing)) {
     obey();
     tick = clock_tick();
-    if (!attached) rest();
-    if (attached && tick >= next_clock) {
-      bracket();
+    if (!attached) flush_done(clock_now()); // nothing is traced: time goes on for the collector, as unknown
+    uint64_t turn = attached && windows_on() ? windows_turn() : UINT64_MAX;
+    bool flushes = attached && (!windows_on() || windows_flushes());
+    tick = clock_tick();
+    if (flushes && tick >= next_clock) {
+      flush_bracket();
       next_clock = tick + CLOCKS;
     }
     bool hurry = wake_hurried() && tick >= first_flush;
-    if (attached && (hurry || tick >= next_flush)) {
-      uint64_t took = flush(0);
-      if (took > SLOW) period = period * 2 < PERIOD_MOST ? period * 2 : PERIOD_MOST;
+    if (flushes && (hurry || tick >= next_flush)) {
+      uint64_t took = flush_now(0, SETTLE_MS);
+      if (took > FLUSH_SLOW) period = period * 2 < PERIOD_MOST ? period * 2 : PERIOD_MOST;
       else if (period > standard) period = period / 2 > standard ? period / 2 : standard;
       tick = clock_tick();
       next_flush = tick + period;
     }
-    uint64_t due = attached ? next_flush : yielded && yielded_until < tick + SECOND ? yielded_until : tick + SECOND;
+    uint64_t due = flushes ? next_flush : yielded && yielded_until < tick + SECOND ? yielded_until : tick + SECOND;
+    if (due > turn) due = turn;
     uint64_t wait = due > tick ? due - tick : 0;
     wake_wait_flusher((int)(wait / MS) + 1);
   }
-  if (attached) flush(1); // the only forced one: it would cut short what is still running
+  if (attached && (!windows_on() || atomic_load(&cupti.subscriber) != NULL)) flush_now(1, SETTLE_MS); // the only forced one: it would cut short what is still running
   threads_signal(&finished);
   return NULL;
 }
@@ -193,7 +135,7 @@ static void *run(void *unused) {
 bool flusher_start(bool is_attached, bool is_busy) {
   busy = is_busy;
   attached = is_attached;
-  before = clock_now();
+  flush_began(clock_now());
   return threads_start(&thread, "kernhes-flush", run);
 }
 

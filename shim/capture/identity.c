@@ -153,6 +153,7 @@ void identity_mode(struct bytes *pairs, const struct mode_state *mode) {
   pairs_set(pairs, "mode", mode_name(mode->mode));
   pairs_set(pairs, "mode_reason", mode->reason);
   pairs_set(pairs, "subscribed", mode->subscribed ? "1" : "0");
+  if (*mode->windows != 0) pairs_set(pairs, "window_state", mode->windows);
 }
 
 uint64_t identity_session(void) {

@@ -11,32 +11,45 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mode_state now;
+static struct mode_state now = {.windows = ""};
 static atomic_bool off;
 
-void mode_set(enum mode mode, const char *format, ...) {
+static void set(enum mode mode, const char *windows, const char *format, va_list arguments) {
   char reason[MODE_REASON];
-  va_list arguments;
-  va_start(arguments, format);
   vsnprintf(reason, sizeof reason, format, arguments);
-  va_end(arguments);
   for (char *c = reason; *c != 0; c++) {
     if (*c == '\n' || *c == '\r') *c = ' ';
   }
   pthread_mutex_lock(&lock);
   bool subscribed = atomic_load(&cupti.subscriber) != NULL;
-  bool same = now.version > 0 && now.mode == mode && now.subscribed == subscribed && strcmp(now.reason, reason) == 0;
+  bool same = now.version > 0 && now.mode == mode && now.subscribed == subscribed && strcmp(now.reason, reason) == 0 &&
+              strcmp(now.windows, windows) == 0;
   if (same) {
     pthread_mutex_unlock(&lock);
     return;
   }
   now.mode = mode;
-  atomic_store(&off, mode == MODE_OFF);
+  atomic_store(&off, mode == MODE_OFF || (mode == MODE_WINDOWS && strcmp(windows, "detached") == 0));
   now.subscribed = subscribed;
+  now.windows = windows;
   snprintf(now.reason, sizeof now.reason, "%s", reason);
   now.version++;
   pthread_mutex_unlock(&lock);
-  log_line("tracing: %s%s%s", mode_name(mode), *reason ? ": " : "", reason);
+  log_line("tracing: %s%s%s%s%s", mode_name(mode), *windows ? ", " : "", windows, *reason ? ": " : "", reason);
+}
+
+void mode_set(enum mode mode, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  set(mode, "", format, arguments);
+  va_end(arguments);
+}
+
+void mode_windows(const char *state, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  set(MODE_WINDOWS, state, format, arguments);
+  va_end(arguments);
 }
 
 struct mode_state mode_get(void) {
@@ -49,6 +62,7 @@ struct mode_state mode_get(void) {
 bool mode_is_off(void) { return atomic_load_explicit(&off, memory_order_relaxed); }
 
 const char *mode_name(enum mode mode) {
-  static const char *const names[] = {[MODE_OFF] = "off", [MODE_SOFTWARE] = "software", [MODE_HES] = "hes"};
+  static const char *const names[] = {[MODE_OFF] = "off", [MODE_SOFTWARE] = "software", [MODE_HES] = "hes",
+                                      [MODE_WINDOWS] = "windows"};
   return names[mode];
 }

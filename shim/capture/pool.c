@@ -9,6 +9,7 @@
 
 static struct buffer buffers[POOL_MOST + 1]; // the last is the early one
 static linked links[POOL_MOST + 1];
+static atomic_bool lent[POOL_MOST + 1]; // to CUPTI
 static _Atomic(uint8_t *) memory;
 static uint32_t count;
 static uint64_t each; // bytes of one
@@ -45,12 +46,14 @@ uint8_t *pool_lend(uint64_t *size) {
   if (atomic_load(&memory) == NULL) {
     if (atomic_exchange(&early_lent, true)) return NULL;
     buffers[POOL_MOST].bytes = early;
+    atomic_store(&lent[POOL_MOST], true);
     *size = POOL_EARLY_BYTES;
     count_out();
     return early;
   }
   int64_t index = stack_pop(&idle, links);
   if (index < 0) return NULL;
+  atomic_store_explicit(&lent[index], true, memory_order_relaxed);
   count_out();
   *size = each;
   return buffers[index].bytes;
@@ -66,7 +69,7 @@ static int64_t index_of(const uint8_t *bytes) {
 
 void pool_complete(uint8_t *bytes, uint64_t valid) {
   int64_t index = index_of(bytes);
-  if (index < 0) return;
+  if (index < 0 || !atomic_exchange(&lent[index], false)) return;
   uint64_t room = index == POOL_MOST ? POOL_EARLY_BYTES : each;
   buffers[index].valid = valid <= room ? valid : room;
   atomic_fetch_add(&waiting, buffers[index].valid);
@@ -88,6 +91,17 @@ void pool_return(struct buffer *b) {
   atomic_fetch_sub(&waiting, b->valid);
   atomic_fetch_sub(&out, 1);
   if (b->bytes != early) stack_push(&idle, links, (uint32_t)(b - buffers));
+}
+
+uint32_t pool_reclaim(void) {
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i <= POOL_MOST; i++) {
+    if (!atomic_exchange(&lent[i], false)) continue;
+    atomic_fetch_sub(&out, 1);
+    if (i < count) stack_push(&idle, links, i);
+    taken++;
+  }
+  return taken;
 }
 
 bool pool_low(void) { return atomic_load(&memory) != NULL && atomic_load(&out) * 4 > count * 3; }

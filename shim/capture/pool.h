@@ -28,6 +28,10 @@ void pool_complete(uint8_t *bytes, uint64_t valid);
 struct buffer *pool_completed(void);
 void pool_return(struct buffer *b);
 
+// pool_reclaim takes back what CUPTI has kept, and gives how many that were: once it is finalized, and all that was
+// completed has been returned.
+uint32_t pool_reclaim(void);
+
 // pool_low is true while fewer than a quarter of the buffers are free.
 bool pool_low(void);
 

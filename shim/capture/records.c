@@ -150,6 +150,12 @@ static const uint8_t *next(uint8_t *bytes, uint64_t valid, void **at, int *bad) 
 }
 
 void records_convert(struct records *r, const struct buffer *b) {
+  if (b->valid == 0) return;
+  if (atomic_load(&cupti.gone)) { // it came after the last flush, and CUPTI may not be asked where a record begins
+    uint64_t count = (b->valid + KERNEL_PREFIX - 1) / KERNEL_PREFIX;
+    losses_add(r->losses, KW_LOST_SHIM_MALFORMED, KW_OF_RECORDS, (struct loss){.count = count});
+    return;
+  }
   static struct cache cache; // 48 KiB; the sender's alone
   memset(cache.address, 0, sizeof cache.address);
   void *at = NULL;

@@ -17,6 +17,7 @@
 #include "capture/records.h"
 #include "capture/stats.h"
 #include "capture/wake.h"
+#include "capture/windows.h"
 #include "host/clock.h"
 #include "host/env.h"
 #include "host/log.h"
@@ -46,7 +47,7 @@ struct taking {
   bool any;
   uint64_t since; // tick
   struct buffer *buffers;
-  struct flusher_report report;
+  struct flush_report report;
   struct mode_state mode;
 };
 
@@ -153,6 +154,9 @@ static void control(const kw_control *c) {
     return;
   }
   switch (c->command) {
+  case KW_COMMAND_WINDOW:
+    windows_order(c->argument[0], c->argument[1], c->argument[2]);
+    return;
   case KW_COMMAND_YIELD:
     flusher_yield(c->argument[0] < YIELD_MOST ? c->argument[0] : YIELD_MOST);
     return;

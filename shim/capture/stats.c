@@ -1,8 +1,10 @@
 #include "capture/stats.h"
 
+#include "capture/edge.h"
 #include "capture/events.h"
 #include "capture/meter.h"
 #include "capture/pool.h"
+#include "capture/windows.h"
 #include "host/clock.h"
 
 void stats_body(const struct stats_source *from, struct bytes *body) {
@@ -31,4 +33,16 @@ void stats_body(const struct stats_source *from, struct bytes *body) {
       {KW_STAT_RANGES, 0, from->encoder->ranges_seen},
   };
   bytes_put(body, stats, sizeof stats);
+  if (!windows_on()) return;
+  struct windows_counts w = windows_counts();
+  const kw_stat of_windows[] = {
+      {KW_STAT_WINDOWS, 0, w.done},
+      {KW_STAT_WINDOWS_LEFT, 0, w.left},
+      {KW_STAT_WINDOWS_MISSED, 0, w.missed},
+      {KW_STAT_HOLDS, 0, edge_holds()},
+      {KW_STAT_HELD_NS, 0, edge_held_ns()},
+      {KW_STAT_HOLDS_FAILED, 0, w.failed},
+      {KW_STAT_FINALIZE_NS, 0, w.finalize_ns},
+  };
+  bytes_put(body, of_windows, sizeof of_windows);
 }

@@ -12,7 +12,7 @@ struct stats_source {
   const struct records *records;
   const struct queue *queue;
   const struct link *link;
-  const struct flusher_report *report;
+  const struct flush_report *report;
 };
 
 // stats_body appends the body of a STATS frame. On the sender's thread: it counts that thread's CPU time.

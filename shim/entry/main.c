@@ -4,12 +4,16 @@
 #include "capture/attach.h"
 #include "capture/calls.h"
 #include "capture/cupti.h"
+#include "capture/edge.h"
 #include "capture/events.h"
 #include "capture/flusher.h"
 #include "capture/meter.h"
 #include "capture/mode.h"
 #include "capture/pool.h"
+#include "capture/replayers.h"
 #include "capture/sender.h"
+#include "capture/windows.h"
+#include "entry/wrapper.h"
 #include "host/env.h"
 #include "host/log.h"
 #include "host/threads.h"
@@ -28,6 +32,8 @@
 static pid_t owner; // the process that InitializeInjection was called in
 static atomic_bool initialised, disabled, started;
 static bool running; // both threads run
+static atomic_bool ready; // what was started runs
+#define LISTEN_MS 100     // the longest that a thread waits for another that attaches: that takes some 10 ms
 static enum attached state;
 static int (*current_context)(void **); // cuCtxGetCurrent
 
@@ -42,6 +48,7 @@ __attribute__((constructor)) static void preloaded(void) {
   if (self_info.dli_fname == NULL || realpath(self_info.dli_fname, path) == NULL) return;
   const char *slash = strrchr(self_info.dli_fname, '/');
   if (strstr(preload, slash == NULL ? self_info.dli_fname : slash + 1) == NULL) return;
+  wrapper_stands();
   setenv("CUDA_INJECTION64_PATH", path, 0);
   setenv("NVTX_INJECTION64_PATH", path, 0);
 }
@@ -50,6 +57,8 @@ __attribute__((constructor)) static void preloaded(void) {
 // one that had only NVTX may still come to CUDA.
 static void in_child(void) {
   link_forked();
+  edge_forked();
+  replayers_forked();
   if (atomic_load(&initialised)) {
     atomic_store(&disabled, true);
     events_close();
@@ -69,6 +78,7 @@ void main_watch_forks(void) {
 static void at_exit(void) {
   if (getpid() != owner || atomic_load(&disabled) || !atomic_load(&started)) return;
   attach_exiting();
+  edge_exiting();
   if (running) flusher_finish();
   events_close();
   calls_off();
@@ -94,10 +104,12 @@ static bool open_memory(bool off) {
 static void context_made(void) {
   if (atomic_load(&disabled) || atomic_exchange(&started, true)) return;
   bool off = state == ATTACHED_NOT || attach_ended(); // then ranges are all there is to say
+  running = open_memory(off);
+  if (running && state == ATTACHED_LATER) state = windows_listen(); // now, so that captures are heard from here on
+  off = off || state == ATTACHED_NOT;
   if (off) events_trace(false);
-  if (open_memory(off)) {
+  if (running) {
     calls_live();
-    running = true;
   } else {
     mode_set(MODE_OFF, "no memory for the buffers");
     off = true;
@@ -106,13 +118,18 @@ static void context_made(void) {
   // A thread that cannot be started leaves the engine untraced, not broken.
   if (running && !flusher_start(!off && state == ATTACHED, state == ATTACHED_BUSY)) log_line("the flusher could not be started");
   if (!sender_start(off, !running)) log_line("the sender could not be started");
+  atomic_store(&ready, true);
 }
 
-// range: one was opened while CUPTI is left alone, which then tells of no contexts. The first range of a thread that has a context speaks for a process that is not traced. One without ranges is never
-// heard of, and one that only calls cuInit starts no thread.
+// range: one was opened while CUPTI is left alone, which then tells of no contexts. The first range of a thread that has a
+// context speaks for a process that is not traced. One without ranges is never heard of, and one that only calls cuInit
+// starts no thread.
 static void range(void) {
   void *context = NULL;
-  if (current_context == NULL || (current_context(&context) == 0 && context != NULL)) context_made();
+  if (current_context != NULL && (current_context(&context) != 0 || context == NULL)) return;
+  context_made();
+  // What another thread captures while this one attaches would have no labels.
+  for (int i = 0; i < LISTEN_MS * 10 && !atomic_load(&ready) && !atomic_load(&disabled); i++) usleep(100);
 }
 
 static void watch_ranges(void) {
@@ -147,7 +164,7 @@ EXPORT int InitializeInjection(void) {
     state = ATTACHED_NOT;
   }
   atexit(at_exit);
-  if (state == ATTACHED_NOT) watch_ranges();
+  if (state == ATTACHED_NOT || state == ATTACHED_LATER) watch_ranges();
   else if (state == ATTACHED_BUSY) context_made(); // no context will be seen, and CUPTI is to be tried again
   return 1;
 }

@@ -22,6 +22,7 @@ API int cuptiActivityRegisterCallbacks(request_fn request, complete_fn complete)
 
 static int enable(const char *call, int kind, bool on) {
   check_process(call);
+  check_alive(call);
   if (kind < 1 || kind >= KINDS) return INVALID_KIND;
   if (on && !mock.generation) forbid("%s(%d) without a subscriber", call, kind);
   if (on && kind == KIND_SERIAL_KERNEL) forbid("%s(KERNEL): it serialises kernels; use CONCURRENT_KERNEL", call);
@@ -52,9 +53,9 @@ API int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t on) { return cbid <
 API int cuptiActivityFlushAll(uint32_t flag) {
   const char *call = "cuptiActivityFlushAll";
   check_process(call);
+  check_alive(call);
   check_outside(call);
   if (flag > 1) return INVALID_PARAMETER;
-  if (mock.finalized) return NOT_INITIALIZED;
   check_forced();
   if (mock.fault.flush_slow_ms) {
     struct timespec t = {(time_t)(mock.fault.flush_slow_ms / 1000), (long)(mock.fault.flush_slow_ms % 1000) * 1000000};
@@ -78,6 +79,7 @@ API int cuptiActivityFlushPeriod(uint32_t ms) { // only ever returns full buffer
 // having a buffer requested meanwhile makes it one each time.
 static int read_dropped(const char *call, size_t *count) {
   check_process(call);
+  check_alive(call);
   check_outside(call);
   if (!count || mock.fault.unreadable) return INVALID_PARAMETER;
   if (mock.registered) run_pass(PASS_SETTLE, call);
@@ -96,6 +98,7 @@ API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t
 
 API int cuptiGetTimestamp(uint64_t *now) {
   if (MOCK_V2) check_generation("cuptiGetTimestamp", 1);
+  check_alive("cuptiGetTimestamp");
   if (!now) return INVALID_PARAMETER;
   *now = mock_now();
   return OK;

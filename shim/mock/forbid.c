@@ -32,6 +32,11 @@ void check_process(const char *call) {
     forbid("%s in a forked child of the traced process", call);
 }
 
+// Between cuptiFinalize and the next subscription the client has no business here: what it calls would start CUPTI anew.
+void check_alive(const char *call) {
+  if (mock.finalized) forbid("%s after cuptiFinalize and before a new subscription", call);
+}
+
 void check_outside(const char *call) {
   if (mock_inside >= IN_RESOURCE) forbid("%s inside %s", call, where[mock_inside]);
 }

@@ -71,6 +71,10 @@ void context_created(uint32_t context, uint32_t device) {
   hes_context();
 }
 
+void *context_handle(uint32_t context) { return find_handle(A_CONTEXT, context, NULL); }
+
+void context_destroyed(uint32_t context) { fire_resource(2, find_handle(A_CONTEXT, context, NULL), NULL); }
+
 static handle *graph_of(uint64_t node) {
   bool made;
   handle *graph = find_handle(A_GRAPH, node >> 32, &made);

@@ -19,6 +19,7 @@ typedef struct {
   int64_t time_shift;         // ns, added to start, end, completed, queued and submitted
   uint32_t correlation_shift; // see mock_correlation
   bool at_once;               // ready now, whatever the clock says
+  bool instrumented;          // launched while their kinds were enabled: recorded whatever happens to those later, and copied
 } mock_offer;
 
 // One launch call, from enter to exit; kept by the caller in between.
@@ -29,6 +30,8 @@ typedef struct {
 
 typedef struct {
   uint64_t dropped, dropped_silent, zero, backward, too_long, future, withheld, duplicated, truncated, unknown;
+  uint64_t warm;        // dropped in silence, since too much had been launched before; also in dropped_silent
+  uint64_t finalized;   // times that CUPTI was finalized
   uint64_t untraced;    // records of kinds that were not enabled: CUPTI would not have made them
   uint64_t unfinished;  // running at a forced flush: delivered with end 0
   uint64_t no_buffer;   // dropped because the client had no buffer; also in dropped
@@ -42,12 +45,16 @@ typedef struct {
   void (*start)(bool lossless);
   void (*driver_initialised)(void); // cuInit returns: CU_INIT_FINISHED
   void (*context_created)(uint32_t context, uint32_t device);
-  void (*launch_enter)(mock_launch *);
+  void (*context_destroyed)(uint32_t context); // is about to be
+  void *(*context_handle)(uint32_t context);   // the handle by which callbacks name it
+  void (*launch_enter)(mock_launch *);         // of any call of the driver that the client may hear
   void (*launch_exit)(mock_launch *);
   void (*node_created)(uint64_t node, uint32_t type);
   void (*node_cloned)(uint64_t original, uint64_t clone);
   void (*graph_instantiated)(uint32_t graph, uint32_t exec);
   void (*graph_destroyed)(uint32_t graph);
+  uint32_t (*tracing)(void);     // 0: kernels are not traced; else which attachment it is
+  void (*replays)(uint64_t end, uint32_t attachment); // a graph with nodes that CUPTI instrumented in that one runs until end (unix ns)
   void (*offer)(const mock_offer *);
   void (*deliver)(void);         // hands over what is ready, as a flush of CUPTI's own
   void (*dropped)(uint64_t);     // CUPTI says that it dropped so many

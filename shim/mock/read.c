@@ -32,6 +32,7 @@ API int cuptiGetResultString(int result, const char **text) {
 // next_record walks as CUPTI does, by this version's sizes. A record that is cut short ends the walk with
 // INVALID_PARAMETER, so that a client can tell it from the end.
 static int next_record(const char *call, uint8_t *buffer, size_t valid, void **record) {
+  check_alive(call);
   if (!buffer || !record) return INVALID_PARAMETER;
   size_t known = known_valid(buffer);
   if (known != (size_t)-1 && valid > known) forbid("%s with %zu valid bytes; the buffer came back with %zu", call, valid, known);

@@ -39,6 +39,9 @@ typedef struct {
   uint64_t flush_fail;    // every Nth flush
   uint64_t guest_ms;      // another client comes as soon as it may subscribe, and stays so long
   uint64_t patience_ms;   // for a client's callback to return; then it is a deadlock
+  uint64_t warm_up;       // kernels are dropped in silence after so many launches of one attachment
+  uint64_t finalize_ms;   // how long cuptiFinalize takes
+  uint64_t linger_us;     // how long a thread is inside CUPTI before and after the client's callback
   bool reordered, unreadable, short_buffers, hold_back, null_invalid;
   hes_answer hes;
 } mock_faults;
@@ -69,6 +72,11 @@ typedef struct {
   _Atomic bool lossless, exiting;
   _Atomic bool forced_early; // a forced flush while kinds were enabled and before the exit; only cuptiFinalize may follow
   _Atomic bool flushed;      // since a kind was last enabled
+  _Atomic uint32_t inside;   // threads in a callback of the client's, or about to be
+  _Atomic uint32_t attachment; // counts what cuptiFinalize ended
+  _Atomic bool finalizing;
+  _Atomic uint64_t replays_until; // the GPU writes to what CUPTI allocated, unix ns
+  _Atomic uint64_t launches;      // since a kind was first enabled in this attachment
   uint64_t guest_until;  // CLOCK_MONOTONIC, ns: another client is subscribed
   uint64_t dropped;     // not yet read
   mock_faults fault;
@@ -80,6 +88,7 @@ extern mock_state mock;
 // forbid.c
 _Noreturn void forbid(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void check_process(const char *call);
+void check_alive(const char *call);                // cuptiFinalize was not called, or a subscriber came since
 void check_outside(const char *call);              // not in a buffer, resource or state callback
 void check_generation(const char *call, int generation);
 void check_forced(void);                           // a forced flush was meant to be the last
@@ -91,6 +100,8 @@ void read_faults(mock_faults *);
 typedef struct { uint32_t result; uint32_t pad; const char *message; } state_data;
 void fire(int inside, int domain, uint32_t cbid, const void *data);
 void fire_state(uint32_t cbid, uint32_t result, const char *message);
+uint32_t tracing(void);
+void replays(uint64_t end, uint32_t attachment);
 void launch_enter(mock_launch *);
 void launch_exit(mock_launch *);
 
@@ -99,6 +110,8 @@ void *first_context(void);
 uint32_t first_context_id(void);
 void driver_initialised(void);
 void context_created(uint32_t context, uint32_t device);
+void context_destroyed(uint32_t context);
+void *context_handle(uint32_t context);
 void node_created(uint64_t node, uint32_t type);
 void node_cloned(uint64_t original, uint64_t clone);
 void graph_instantiated(uint32_t graph, uint32_t exec);

@@ -13,6 +13,8 @@ typedef struct {
 } subscriber_params;
 _Static_assert(sizeof(subscriber_params) == 40, "CUpti_SubscriberParams");
 
+enum { BEGIN_TO_GRAPH = 701 }; // the mock's own number
+
 static uint64_t ticks(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_RAW, &t); // real time, also while a player plays recorded time
@@ -73,6 +75,7 @@ static bool valid_subscriber(const void *subscriber) { return mock.generation &&
 
 API int cuptiUnsubscribe(void *subscriber) {
   check_process("cuptiUnsubscribe");
+  check_alive("cuptiUnsubscribe");
   if (mock_inside) forbid("cuptiUnsubscribe inside a callback");
   if (mock.any_kind) run_pass(PASS_SETTLE, "cuptiUnsubscribe");
   pthread_mutex_lock(&mock.lock);
@@ -87,8 +90,18 @@ API int cuptiUnsubscribe(void *subscriber) {
   return ours ? OK : INVALID_PARAMETER;
 }
 
+// cuptiGetCallbackName names the calls whose numbers a client may look for.
+API int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name) {
+  check_process("cuptiGetCallbackName");
+  check_alive("cuptiGetCallbackName");
+  if (domain != DOMAIN_DRIVER || cbid >= CBIDS || !name) return INVALID_PARAMETER;
+  *name = cbid == BEGIN_TO_GRAPH ? "cuStreamBeginCaptureToGraph" : "cuUnknown";
+  return OK;
+}
+
 API int cuptiEnableCallback(uint32_t enable, void *subscriber, int domain, uint32_t cbid) {
   check_process("cuptiEnableCallback");
+  check_alive("cuptiEnableCallback");
   if (domain < 1 || domain >= DOMAINS || cbid >= CBIDS) return INVALID_PARAMETER;
   pthread_mutex_lock(&mock.lock);
   bool ours = valid_subscriber(subscriber);
@@ -124,10 +137,19 @@ API int cuptiFinalize(void) {
   pthread_mutex_lock(&mock.lock);
   bool flushed = mock.flushed, other = others();
   pthread_mutex_unlock(&mock.lock);
+  check_alive("cuptiFinalize");
+  if (mock.inside) forbid("cuptiFinalize with a thread in a callback");
+  if (mock.replays_until > mock_now()) forbid("cuptiFinalize with a traced graph replay in flight: the GPU would write to memory that is gone");
   if (!flushed) forbid("cuptiFinalize without a flush before: launches failed after it on hardware");
   if (other) forbid("cuptiFinalize while another client uses CUPTI");
+  mock.finalizing = true;
   return_spare();
+  nanosleep(&(struct timespec){0, (long)mock.fault.finalize_ms * 1000000}, NULL);
   pthread_mutex_lock(&mock.lock);
+  mock.finalizing = false;
+  mock.attachment++;
+  mock.stats.finalized++;
+  mock.replays_until = mock.launches = 0;
   mock.generation = mock.registered = 0;
   mock.callback = NULL;
   mock.forced_early = mock.any_kind = false;

@@ -1,5 +1,6 @@
 // CUPTI's worker: it packs records that have ended into buffers and hands over what is complete.
 #include <stdlib.h>
+#include <string.h>
 #include <signal.h>
 #include <time.h>
 #include "state.h"
@@ -10,6 +11,7 @@ typedef struct chunk {
   uint64_t *ready, *least;
   bool *taken, *kept; // kept: it ran when its kind was disabled, and is recorded all the same
   size_t first; // not yet taken
+  void *copy;   // of the records, where the caller does not keep them
   struct chunk *next;
 } chunk;
 
@@ -31,11 +33,28 @@ static void *allocate(size_t n, size_t size) {
   return p;
 }
 
-void offer_records(const mock_offer *offer) {
-  size_t n = offer->count;
+// copy_of gives records of the caller's a place for as long as they are wanted.
+static void *copy_of(mock_offer *offer) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < offer->count; i++) bytes += offer->records[i].size;
+  mock_record *records = allocate(1, offer->count * sizeof *records + bytes);
+  uint8_t *to = (uint8_t *)(records + offer->count);
+  for (size_t i = 0; i < offer->count; to += records[i++].size) {
+    records[i] = offer->records[i];
+    memcpy(to, offer->records[i].bytes, records[i].size);
+    records[i].bytes = to;
+  }
+  offer->records = records;
+  return records;
+}
+
+void offer_records(const mock_offer *given) {
+  size_t n = given->count;
   if (!n) return;
+  mock_offer own = *given, *offer = &own;
+  void *copy = own.instrumented ? copy_of(&own) : NULL;
   chunk *c = allocate(1, sizeof *c);
-  *c = (chunk){.offer = *offer, .ready = allocate(n, 8), .least = allocate(n + 1, 8), .taken = allocate(n, 1), .kept = allocate(n, 1)};
+  *c = (chunk){.offer = *offer, .copy = copy, .ready = allocate(n, 8), .least = allocate(n + 1, 8), .taken = allocate(n, 1), .kept = allocate(n, 1)};
   c->least[n] = UINT64_MAX;
   for (size_t i = n; i-- > 0;) {
     c->ready[i] = offer->at_once ? 0 : record_ready(&offer->records[i]) + (uint64_t)offer->time_shift;
@@ -97,6 +116,7 @@ static void forget_taken(void) {
     free(c->least);
     free(c->taken);
     free(c->kept);
+    free(c->copy);
     free(c);
   }
   pthread_mutex_unlock(&mock.lock);

@@ -86,10 +86,10 @@ int main(void) {
   number("KERNHES_BUFFER_MB", "", ENV_BUFFER_MB, 128);
   number("KERNHES_FLUSH_MS", "250", ENV_FLUSH_MS, 250);
   text("KERNHES_TOKEN", "s3cret", ENV_TOKEN, "s3cret");
-  text("KERNHES_HES", NULL, ENV_HES, "auto");
+  text("KERNHES_HES", NULL, ENV_HES, "off");
   text("KERNHES_HES", "on", ENV_HES, "on");
-  text("KERNHES_HES", "o", ENV_HES, "auto");
-  text("KERNHES_HES", "on|off", ENV_HES, "auto");
+  text("KERNHES_HES", "o", ENV_HES, "off");
+  text("KERNHES_HES", "on|off", ENV_HES, "off");
   text("KERNHES_ENDPOINT", "tcp://host:1", ENV_ENDPOINT, "tcp://host:1");
   text("KERNHES_RUN", NULL, ENV_RUN, "");
 
@@ -110,10 +110,9 @@ int main(void) {
   cpus("a", 0);
   cpus("0-99999", 0);
 
-  hes("auto", 130400, false); // 13.4 itself
-  hes("auto", 130401, true);
-  hes("auto", 130500, true);
-  hes("auto", 28, false);
+  hes("auto", 130401, false); // not seen on hardware yet, so only on request
+  hes("auto", 130500, false);
+  hes("auto", 24, false);
   hes("on", 26, true);
   hes("on", 24, false);
   hes("off", 130500, false);

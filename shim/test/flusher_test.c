@@ -33,8 +33,8 @@ static int get_dropped(void *context, uint32_t stream, size_t *count) {
 static int timestamp(uint64_t *time) { return *time = 77, CUPTI_OK; }
 
 // flush has one made, and gives what the flusher then says: what an earlier look would have taken is in it, too.
-static struct flusher_report flush(void) {
-  struct flusher_report r;
+static struct flush_report flush(void) {
+  struct flush_report r;
   flusher_take(&r);
   uint64_t before = r.flushes;
   wake_hurry();
@@ -71,7 +71,7 @@ static void await(bool is_subscribed) {
 // yields: a collector that has the shim go and come again without end is obeyed thirty times in a row, then each 10 s.
 static void yields(void) {
   const uint64_t hour = 3600 * 1000000000ull;
-  struct flusher_report r;
+  struct flush_report r;
   for (int i = 1; i <= 30; i++) {
     flusher_yield(hour);
     while (flusher_take(&r), !r.flushed_new) usleep(200); // it rests: all that was has come
@@ -112,7 +112,7 @@ int main(void) {
   uint64_t start = clock_now();
   CHECK(flusher_start(true, false));
 
-  struct flusher_report r = {0};
+  struct flush_report r = {0};
   uint64_t opened = clock_now();
   while (r.clocks == 0) flusher_take(&r); // the first thing that it does
   CHECK(r.clock.cupti == 77 && start <= r.clock.before && r.clock.before <= r.clock.after && r.clock.after <= clock_now());

@@ -18,7 +18,7 @@
 #define MARK 6000u // the flush that covers it began then
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct flusher_report report; // as the flusher's
+static struct flush_report report; // as the flusher's
 static uint8_t *lent;
 static atomic_bool armed;
 static bool walked;
@@ -53,11 +53,11 @@ static void complete(void) {
 }
 
 // Linked with --wrap: whichever the sender asks first, the rest happens right after it.
-void __wrap_flusher_take(struct flusher_report *r);
+void __wrap_flusher_take(struct flush_report *r);
 struct buffer *__real_pool_completed(void);
 struct buffer *__wrap_pool_completed(void);
 
-void __wrap_flusher_take(struct flusher_report *r) {
+void __wrap_flusher_take(struct flush_report *r) {
   pthread_mutex_lock(&lock);
   *r = report;
   report.flushed_new = false;

@@ -5,6 +5,7 @@
 #include "host/descriptor.h"
 #include "transport/bytes.h"
 #include "transport/queue.h"
+#include "transport/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -47,6 +47,8 @@
 #define KW_DOMAIN 11u
 #define KW_SCHEMA 12u
 #define KW_PAYLOAD 13u
+#define KW_TRACING_ON 14u
+#define KW_TRACING_OFF 15u
 
 #define KW_DEPTH_UNKNOWN 0xffffffffu
 #define KW_LAUNCH_GRAPH 1u        // kw_launch.flags: a graph launch
@@ -55,6 +57,13 @@
 #define KW_MAX_PAYLOAD 512u       // bytes of one payload in an event; longer ones are cut by the sender
 #define KW_SCHEMA_ENUM 0x80u      // kw_schema.type: an enumeration; entries are its values, kw_schema_entry.type the value
 #define KW_SITE_MARK 0u           // kw_payload.site, else KW_PUSH, KW_POP, KW_START, KW_END: which call brought the payload
+
+// Why tracing began or ended: kw_tracing.reason.
+#define KW_TRACING_ORDERED 1u   // ON and OFF: as the order says
+#define KW_TRACING_CANCELLED 2u // OFF: the collector cancelled the window
+#define KW_TRACING_YIELDED 3u   // OFF: the collector asked to yield CUPTI
+#define KW_TRACING_OVERDUE 4u   // OFF: no thread came to an edge; the step that ran then is cut
+#define KW_TRACING_FAILED 5u    // OFF: CUPTI reported an error
 
 // Why records were lost, as the shim knows it.
 #define KW_LOST_CUPTI_DROPPED 1u  // CUPTI's own drop counter
@@ -73,7 +82,7 @@
 #define KW_READABLE 1u // kw_flushed.flags: CUPTI's drop counter could be read
 
 // Commands of CONTROL.
-#define KW_COMMAND_WINDOW 1u
+#define KW_COMMAND_WINDOW 1u // argument[0]: start, [1]: end, unix ns; end 0: cancel; [2]: id of the window
 #define KW_COMMAND_YIELD 2u // argument[0]: ns after which the shim takes CUPTI back by itself
 #define KW_COMMAND_RESUME 3u
 #define KW_COMMAND_PLACE 4u  // argument[0]: domain, [1]: thread (0: any), [2]: depth after the push of a step (0: forget)
@@ -102,6 +111,14 @@
 #define KW_STAT_RANGE_NS 19u          // in NVTX calls, estimated
 #define KW_STAT_BUFFER_NS 20u         // in CUPTI's buffer callbacks
 #define KW_STAT_RANGES 21u            // NVTX calls
+// Windows: sent in the mode `windows` only.
+#define KW_STAT_WINDOWS 22u           // windows that were traced and left
+#define KW_STAT_WINDOWS_LEFT 23u      // now: how many more there may be in this process
+#define KW_STAT_WINDOWS_MISSED 24u    // orders that were not carried out
+#define KW_STAT_HOLDS 25u             // times that a thread of the engine was held at an edge
+#define KW_STAT_HELD_NS 26u           // how long, in all
+#define KW_STAT_HOLDS_FAILED 27u      // of the holds, those that ended before CUPTI was left
+#define KW_STAT_FINALIZE_NS 28u       // in cuptiFinalize, in all: part of HELD_NS
 
 // Reasons of BYE.
 #define KW_BYE_EXIT 1u
@@ -243,6 +260,13 @@ typedef struct KW_LAYOUT { // PAYLOAD: after PUSH and START, before POP and END 
   uint32_t site;
   uint32_t zero;
 } kw_payload;
+
+typedef struct KW_LAYOUT { // TRACING_ON, TRACING_OFF
+  kw_event head;
+  uint64_t window; // id of the order
+  uint32_t reason;
+  uint32_t zero;
+} kw_tracing;
 
 typedef struct KW_LAYOUT { // KERNELS: an array
   uint64_t start; // CUPTI's clock, unix ns; 0: not known
@@ -406,6 +430,9 @@ KW_AT(kw_payload, schema, 32);
 KW_AT(kw_payload, length, 40);
 KW_AT(kw_payload, size, 44);
 KW_AT(kw_payload, site, 48);
+KW_SIZE(kw_tracing, 32);
+KW_AT(kw_tracing, window, 16);
+KW_AT(kw_tracing, reason, 24);
 KW_SIZE(kw_kernel, 64);
 KW_AT(kw_kernel, end, 8);
 KW_AT(kw_kernel, node, 16);

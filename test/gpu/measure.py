@@ -72,15 +72,15 @@ def part(name):
         from hooks import hooks
         tables = hooks()
     elif name == "windows":
-        tables = rig.answers(rig.worker("windows", rig.WINDOW, os.environ.get("CYCLES", "1000"), *os.environ.get("WINDOWS", "").split(),
-                                        env=rig.environment(DECODER_LAYERS="12")), 400)
-        print(json.dumps(tables))
+        from windows import windows
+        tables = windows()
     print(f"# {name}: {time.time() - began:.0f} s", flush=True)
     return tables
 
 
 def main():
-    rig.unpack_collector()
+    if sys.argv[1:] != ["windows"]:
+        rig.unpack_collector()
     result, failed = {"machine": machine()}, []
     print("#", json.dumps(result["machine"]), flush=True)
     for name in sys.argv[1:] or ["exact", "nccl", "guests", "yield", "faults", "cost"]:

@@ -14,8 +14,8 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.environ.get("KERNHES_BIN") or os.path.join(os.path.dirname(os.path.dirname(HERE)), "bin")
-SHIM, BARE, WINDOW, HOOK, COLLECTOR, KERNHES = (os.path.join(BIN, name) for name in (
-    "libkernhes.so", "libbare.so", "libwindow.so", "libhook.so", "otelcol-kernhes", "kernhes"))
+SHIM, BARE, HOOK, STEPS_LIBRARY, COLLECTOR, KERNHES = (os.path.join(BIN, name) for name in (
+    "libkernhes.so", "libbare.so", "libhook.so", "libsteps.so", "otelcol-kernhes", "kernhes"))
 
 CONFIG = """
 receivers:

@@ -1,4 +1,4 @@
-"""What runs in an engine process of these measurements: `worker.py check|count|turns|windows`. It prints JSON lines."""
+"""What runs in an engine process of these measurements: `worker.py check|count|turns`. It prints JSON lines."""
 
 import contextlib
 import ctypes
@@ -6,16 +6,13 @@ import faulthandler
 import gc
 import json
 import os
-import statistics
 import sys
 import tempfile
-import threading
 import time
 
 import torch
 
 from decoder import Steps, join_ranks, leave_ranks
-from rig import resident
 
 PREFILLS, EAGER, GRAPHS = (512, 1024, 2048), (1, 48), (1, 8, 48)
 WARM = 3  # steps of a turn that are not timed
@@ -151,65 +148,7 @@ def turns():
             say(took=took, ran=WARM + number, gpu_mib=(whole - free) >> 20)
 
 
-def windows():
-    """Opens and closes tracing windows (window.c) while another thread replays graphs; counts what each window saw."""
-    library = ctypes.CDLL(sys.argv[2])
-    steps, cycles = Steps(), int(sys.argv[3])
-    for add in (steps.add_graph, steps.add_eager):
-        add(1)
-    steps.add_graph(8)
-    going, pause = threading.Event(), threading.Lock()
-    alone = sys.argv[4:] == ["alone"]  # nothing runs on the GPU while a window opens or closes
-
-    def load():
-        stream = torch.cuda.Stream()
-        while not going.is_set():
-            with pause, torch.cuda.stream(stream):
-                steps.graphs["graph.8"].replay()
-                stream.synchronize()
-            time.sleep(0.0005)
-
-    def idle():
-        took = []
-        for _ in range(200):
-            began = time.perf_counter()
-            steps.run("graph.1")
-            torch.cuda.synchronize()
-            took.append(time.perf_counter() - began)
-        return round(statistics.median(took) * 1e3, 4)
-
-    eager, before = None, idle()  # eager: kernels of that step, as the first window has them
-    thread = threading.Thread(target=load)
-    if not alone:
-        thread.start()
-    faults, memory, began = [], [], time.time()
-    for i in range(cycles):
-        made_in = i % 100 == 50  # a graph is made inside this window; at 0 one between two
-        if i % 100 == 0:
-            with pause:
-                steps.add_graph(1)
-            memory.append(resident(os.getpid()))
-        opened = library.window_open()
-        if made_in:
-            with pause:
-                steps.add_graph(1)
-        for kind in ("graph.1", "eager.1", "graph.1"):
-            steps.run(kind)
-        torch.cuda.synchronize()
-        closed = library.window_close()
-        replays, seen = library.window_launches(graph_kernels(steps.graphs["graph.1"])), library.window_launches(0)
-        eager = seen if eager is None else eager
-        if opened or closed or library.window_bad() or replays != (5 if made_in else 2) or (not made_in and seen != eager):
-            faults.append((i, opened, closed, library.window_bad(), replays, seen))
-    took = time.time() - began
-    going.set()
-    if not alone:
-        thread.join()
-    say(cycles=cycles, faults=faults[:8], of=len(faults), eager=eager, seconds=round(took, 1), idle_before_ms=before,
-        idle_after_ms=idle(), rss_mib=memory, lent=library.window_lent())
-
-
 if __name__ == "__main__":
     if sys.argv[1] != "turns":
         faulthandler.dump_traceback_later(int(os.environ.get("PATIENCE", "90")), exit=True)  # a hang says where it is
-    {"check": check, "count": count, "turns": turns, "windows": windows}[sys.argv[1]]()
+    {"check": check, "count": count, "turns": turns}[sys.argv[1]]()

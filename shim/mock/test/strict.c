@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include "../mock.h"
 
@@ -88,7 +89,7 @@ static void trace(void) {
 static void offer(void) {
   static uint64_t kernel[27] = {[0] = 10, [2] = 100, [3] = 200, [11] = (uint64_t)5 << 32};
   static const mock_record records[2] = {{(const uint8_t *)kernel, "k", 216}, {(const uint8_t *)kernel, "k", 216}};
-  mock->offer(&(mock_offer){records, 2, 0, 0, true});
+  mock->offer(&(mock_offer){.records = records, .count = 2, .at_once = true});
 }
 static void give(int what) { giving = what; trace(); offer(); flush(); }
 static void launch(void) { mock_launch l = {.cbid = 307, .correlation = 1}; mock->launch_enter(&l); mock->launch_exit(&l); }
@@ -196,6 +197,47 @@ static void read_too_far(void) {
   v2() ? CU(ActivityGetNextRecord_v2, sub, buffers[0], (size_t)SIZE, &r) : CU(ActivityGetNextRecord, buffers[0], (size_t)SIZE, &r);
 }
 
+
+// Leaving CUPTI. A client that does what the name says:
+static uint64_t unix_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void let_go(void) { disable(), flush(), unsubscribe(), force(); }
+static void replay_until(uint64_t ns) { mock->replays(unix_now() + ns, mock->tracing()); }
+static void finalize_in_replay(void) { trace(), replay_until(60000000000), let_go(), CU(Finalize); }
+static void finalize_after_replay(void) { trace(), replay_until(1000000), usleep(2000), let_go(), CU(Finalize); }
+static void stay(void) { usleep(500000); }
+static void *launching(void *unused) { return launch(), unused; }
+static void finalize_in_callback(void) {
+  pthread_t thread;
+  trace(), CU(EnableCallback, 1, sub, DRIVER, 307);
+  in_callback = stay;
+  if (pthread_create(&thread, NULL, launching, NULL)) abort();
+  usleep(100000), let_go(), CU(Finalize);
+}
+static void *replaying(void *unused) {
+  mock_launch l = {.cbid = 514, .correlation = 2};
+  usleep(100000);
+  return mock->launch_enter(&l), unused;
+}
+static void replay_in_finalize(void) {
+  pthread_t thread;
+  setenv("KERNHES_MOCK_FAULT", "finalize-slow=500", 1);
+  mock->start(true);
+  trace(), launch(), let_go();
+  if (pthread_create(&thread, NULL, replaying, NULL)) abort();
+  CU(Finalize);
+}
+static void call_after_finalize(void) { trace(), let_go(), CU(Finalize), flush(); }
+static void walk_after_finalize(void) {
+  void *r = NULL;
+  trace(), offer(), let_go(), CU(Finalize);
+  CU(ActivityGetNextRecord, buffers[0], (size_t)0, &r);
+}
+static void finalize_and_come_back(void) { trace(), let_go(), CU(Finalize), subscribe(), reg(), enable(10), flush(), let_go(), CU(Finalize); }
+
 static const struct {
   const char *name;
   void (*run)(void);
@@ -263,6 +305,13 @@ static const struct {
     CASE(write_at_end, "was altered", 0, 999999),
     CASE(read_early, "a buffer that CUPTI owns", 0, 999999),
     CASE(read_too_far, "valid bytes", 0, 999999),
+    CASE(finalize_in_replay, "replay in flight", 0, 999999),
+    CASE(finalize_after_replay, NULL, 0, 999999),
+    CASE(finalize_in_callback, "a thread in a callback", 0, 999999),
+    CASE(replay_in_finalize, "while cuptiFinalize runs", 0, 999999),
+    CASE(call_after_finalize, "after cuptiFinalize", 0, 999999),
+    CASE(walk_after_finalize, "after cuptiFinalize", 0, 130299),
+    CASE(finalize_and_come_back, NULL, 0, 999999),
 };
 
 // run_case runs one in a child and gives what it wrote and how it ended.
