@@ -63,7 +63,7 @@ func TestDoctorOnBlackwell(t *testing.T) {
 		assert.Contains(t, text(m.ask("probe", "")), want)
 	}
 	same := func(*machine) {}
-	check("130401", "hes=0 CUPTI_SUCCESS\nhes_on=1\n", "ok HES: possible, and on by default", same)
+	check("130401", "hes=0 CUPTI_SUCCESS\nhes_on=1\n", "ok HES: possible with KERNHES_HES=on", same)
 	check("130400", "hes=0 CUPTI_SUCCESS\nhes_on=1\n", "KERNHES_HES=on", same)
 	check("130401", "hes=0 CUPTI_SUCCESS\nhes_on=0\n", "did not turn it on", same)
 	check("130401", "hes=41 X\n", "not with confidential computing (41, X)", same)

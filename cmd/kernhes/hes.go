@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// hesByDefault is the version above which the shim uses HES unasked.
-const hesByDefault = 130400
+// hesMended is the version above which the known faults of HES are mended.
+const hesMended = 130400
 
 // refusals say what CUPTI's answers to HES mean.
 var refusals = map[int]string{
@@ -45,10 +45,10 @@ func (m machine) hes(said map[string][]string, version int) finding {
 	if last(said["hes_on"]) == "0" {
 		return finding{"warn", "HES", "CUPTI took the request but did not turn it on"}
 	}
-	if version <= hesByDefault {
-		return finding{"note", "HES", "possible, but with this CUPTI only on request, for its faults: KERNHES_HES=on"}
+	if version <= hesMended {
+		return finding{"note", "HES", "possible with KERNHES_HES=on, but this CUPTI has faults with it"}
 	}
-	return finding{"ok", "HES", "possible, and on by default"}
+	return finding{"ok", "HES", "possible with KERNHES_HES=on; off by default, since kernhes has not been seen with it on hardware"}
 }
 
 // forbids names what of this machine's set-up forbids HES, whatever the GPU.

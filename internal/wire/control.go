@@ -156,8 +156,15 @@ const (
 	StatRangeTime      = 19 // ns, estimated
 	StatBufferTime     = 20 // ns
 	StatRanges         = 21 //
+	StatWindows        = 22 // traced and left; this and the next ones in the mode windows only
+	StatWindowsLeft    = 23 // now
+	StatWindowsMissed  = 24 // orders
+	StatHolds          = 25 //
+	StatHeldTime       = 26 // ns
+	StatHoldsFailed    = 27 //
+	StatFinalizeTime   = 28 // ns
 
-	StatLast = StatRanges // the last that is known
+	StatLast = StatFinalizeTime // the last that is known
 )
 
 type stat [16]byte
@@ -242,19 +249,25 @@ func AppendAck(b []byte, number uint64) []byte {
 
 // Commands of CONTROL.
 const (
-	CommandWindow = 1 // reserved
+	CommandWindow = 1 // start, end (unix ns) and id of a tracing window; end 0: cancel
 	CommandYield  = 2 // let go of CUPTI; the argument is the ns after which the shim takes it back by itself
 	CommandResume = 3 // take it back now
 	CommandPlace  = 4 // where steps are pushed: domain, thread (0: any), depth after the push (0: forget)
 	CommandRanges = 5 // which ranges are sent while nothing is traced: greatest depth (0: all), domains as bits
 )
 
-// AppendControl appends a CONTROL frame.
-func AppendControl(b []byte, command uint32, argument uint64) []byte {
+// AppendControl appends a CONTROL frame with up to four arguments; those that are missing are 0.
+func AppendControl(b []byte, command uint32, arguments ...uint64) []byte {
 	body := le.AppendUint32(nil, command)
 	body = le.AppendUint32(body, 0)
-	body = le.AppendUint64(body, argument)
-	return AppendFrame(b, KindControl, 0, 0, append(body, make([]byte, 24)...))
+	for i := range 4 {
+		var argument uint64
+		if i < len(arguments) {
+			argument = arguments[i]
+		}
+		body = le.AppendUint64(body, argument)
+	}
+	return AppendFrame(b, KindControl, 0, 0, body)
 }
 
 // Codes of REFUSED.

@@ -64,6 +64,12 @@ func TestControlIsOfOneSize(t *testing.T) {
 	require.EqualValues(t, CommandYield, le.Uint32(f.Body))
 	require.EqualValues(t, 7_000_000_000, le.Uint64(f.Body[8:]))
 	require.Equal(t, make([]byte, 24), f.Body[16:])
+	f, err = NewReader(bytes.NewReader(AppendControl(nil, CommandWindow, 1, 2, 3))).Next()
+	require.NoError(t, err)
+	require.Len(t, f.Body, 40)
+	require.EqualValues(t, 1, le.Uint64(f.Body[8:]))
+	require.EqualValues(t, 2, le.Uint64(f.Body[16:]))
+	require.EqualValues(t, 3, le.Uint64(f.Body[24:]))
 	require.Equal(t, "CONTROL", f.Kind.String())
 	require.Equal(t, "kind 999", Kind(999).String())
 }

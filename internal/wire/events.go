@@ -18,6 +18,17 @@ const (
 	EventDomain         EventKind = 11
 	EventSchema         EventKind = 12
 	EventPayload        EventKind = 13
+	EventTracingOn      EventKind = 14
+	EventTracingOff     EventKind = 15
+)
+
+// Why tracing began or ended.
+const (
+	TracingOrdered   = 1 // as the order says
+	TracingCancelled = 2 // the collector cancelled the window
+	TracingYielded   = 3 // the collector asked to yield CUPTI
+	TracingOverdue   = 4 // no thread came to an edge; the step that ran then is cut
+	TracingFailed    = 5 // CUPTI reported an error
 )
 
 const (
@@ -40,7 +51,7 @@ var eventSizes = [...]struct{ size, textLength int }{
 	EventPush: {32, 24}, EventPop: {24, 0}, EventStart: {40, 32}, EventEnd: {24, 0}, EventLaunch: {24, 0},
 	EventCaptured: {24, 0}, EventNodeCreated: {32, 0}, EventNodeCloned: {32, 0}, EventGraphForgotten: {24, 0},
 	EventNodeForgotten: {24, 0}, EventDomain: {24, 20},
-	EventSchema: {48, 36}, EventPayload: {56, 40},
+	EventSchema: {48, 36}, EventPayload: {56, 40}, EventTracingOn: {32, 0}, EventTracingOff: {32, 0},
 }
 
 // An Event is one event as it lies on the wire. Each accessor is of the kinds that its comment names.
@@ -99,6 +110,12 @@ func (e Event) Clone() uint64 { return le.Uint64(e.b[24:]) }
 
 // Graph of GRAPH_FORGOTTEN.
 func (e Event) Graph() uint32 { return le.Uint32(e.b[16:]) }
+
+// Window of TRACING_ON, TRACING_OFF: the id of the order.
+func (e Event) Window() uint64 { return le.Uint64(e.b[16:]) }
+
+// Reason of TRACING_ON, TRACING_OFF.
+func (e Event) Reason() uint32 { return le.Uint32(e.b[24:]) }
 
 // Events calls f with each event of an EVENTS body, in order; those of unknown kinds are left out.
 // All of the body is checked before the first call, so an error means that nothing was taken.

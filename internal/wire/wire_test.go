@@ -127,6 +127,8 @@ func event(e Event) string {
 	case EventSchema:
 		s += fmt.Sprintf(" schema %#x domain %d size %d pack %d type %d", e.Schema(), e.Domain(), e.Size(), e.Pack(), e.SchemaType())
 		e.Entries(func(n SchemaEntry) { s += fmt.Sprintf(" [%#x %d %d %q]", n.Type, n.Flags, n.Offset, n.Name) })
+	case EventTracingOn, EventTracingOff:
+		return s + fmt.Sprintf(" window %d reason %d", e.Window(), e.Reason())
 	case EventPayload:
 		return s + fmt.Sprintf(" site %d range %d domain %d depth %d schema %#x size %d %v", e.Site(), e.Range(), e.Domain(), e.Depth(), e.Schema(), e.Size(), e.Data())
 	}
@@ -151,6 +153,8 @@ EVENTS 0 2:
   event 11 thread 81 time 1011: domain 2 "NCCL"
   event 12 thread 82 time 1012: schema 0x1000005 domain 2 size 24 pack 4 type 1 [0x12 1 0 "name"] [0x1000018 2 8 ""]
   event 13 thread 83 time 1013: site 3 range 77 domain 2 depth 4 schema 0x1000005 size 24 [1 2 3]
+  event 14 thread 84 time 1014: window 5 reason 1
+  event 15 thread 85 time 1015: window 6 reason 4
 KERNELS 0 3: [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17] [5 6 9 10 11 12 13 14]
 COPIES 0 4: [1 2 3 4 5 6 7 22 10]
 FLUSHED 0 5: {1 2 3 true}
@@ -220,7 +224,9 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_CAPTURED": EventCaptured, "KW_NODE_CREATED": EventNodeCreated, "KW_NODE_CLONED": EventNodeCloned,
 		"KW_GRAPH_FORGOTTEN": EventGraphForgotten, "KW_NODE_FORGOTTEN": EventNodeForgotten, "KW_DOMAIN": EventDomain,
 		"KW_SCHEMA": EventSchema, "KW_PAYLOAD": EventPayload, "KW_MAX_PAYLOAD": MaxPayload, "KW_SCHEMA_ENUM": fmt.Sprintf("%#x", SchemaEnum),
-		"KW_SITE_MARK":    SiteMark,
+		"KW_SITE_MARK":  SiteMark,
+		"KW_TRACING_ON": EventTracingOn, "KW_TRACING_OFF": EventTracingOff, "KW_TRACING_ORDERED": TracingOrdered, "KW_TRACING_CANCELLED": TracingCancelled,
+		"KW_TRACING_YIELDED": TracingYielded, "KW_TRACING_OVERDUE": TracingOverdue, "KW_TRACING_FAILED": TracingFailed,
 		"KW_LAUNCH_GRAPH": LaunchGraph, "KW_NODE_IN_LAUNCH": NodeInLaunch, "KW_THREAD_LABELS": ThreadLabels, "KW_MAX_TEXT": MaxText,
 		"KW_OF_RECORDS": LostRecords, "KW_OF_KERNELS": LostKernels, "KW_OF_COPIES": LostCopies, "KW_OF_EVENTS": LostEvents,
 		"KW_STAT_CPU_NS": StatCPU, "KW_STAT_SENT_BYTES": StatSentBytes, "KW_STAT_QUEUED_BYTES": StatQueuedBytes,
@@ -230,6 +236,8 @@ func TestNumbersAreFrozen(t *testing.T) {
 		"KW_STAT_SLOW_FLUSHES": StatSlowFlushes, "KW_STAT_TEXTS_CUT": StatTextsCut, "KW_STAT_PINNED_DROPPED": StatPinnedDropped,
 		"KW_STAT_BUFFER_REQUESTS": StatBufferRequests, "KW_STAT_CALLBACK_NS": StatCallbackTime, "KW_STAT_RANGE_NS": StatRangeTime,
 		"KW_STAT_BUFFER_NS": StatBufferTime, "KW_STAT_RANGES": StatRanges,
+		"KW_STAT_WINDOWS": StatWindows, "KW_STAT_WINDOWS_LEFT": StatWindowsLeft, "KW_STAT_WINDOWS_MISSED": StatWindowsMissed, "KW_STAT_HOLDS": StatHolds,
+		"KW_STAT_HELD_NS": StatHeldTime, "KW_STAT_HOLDS_FAILED": StatHoldsFailed, "KW_STAT_FINALIZE_NS": StatFinalizeTime,
 		"KW_COMMAND_WINDOW": CommandWindow, "KW_COMMAND_YIELD": CommandYield, "KW_COMMAND_RESUME": CommandResume,
 		"KW_COMMAND_PLACE": CommandPlace, "KW_COMMAND_RANGES": CommandRanges,
 		"KW_REFUSED_VERSION": RefusedVersion, "KW_REFUSED_LIMIT": RefusedLimit, "KW_REFUSED_PROTOCOL": RefusedProtocol, "KW_REFUSED_AUTH": RefusedAuth,

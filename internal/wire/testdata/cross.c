@@ -98,6 +98,10 @@ static void write_all(void) {
   n += put(b + n, &payload, sizeof payload);
   memcpy(b + n, "\1\2\3", 3);
   n += 8;
+  kw_tracing on = {.head = head(KW_TRACING_ON, sizeof on), .window = 5, .reason = KW_TRACING_ORDERED};
+  n += put(b + n, &on, sizeof on);
+  kw_tracing off = {.head = head(KW_TRACING_OFF, sizeof off), .window = 6, .reason = KW_TRACING_OVERDUE};
+  n += put(b + n, &off, sizeof off);
   send(KW_EVENTS, b, n);
 
   kw_kernel kernel = {.start = 1, .end = 2, .node = 3, .correlation = 4, .name = 5, .stream = 6, .device = 7,
