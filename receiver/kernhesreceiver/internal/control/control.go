@@ -169,7 +169,7 @@ func serveTrace(w http.ResponseWriter, r *http.Request, demand DemandFunc, all e
 		refuse(w, http.StatusInternalServerError, err)
 	default:
 		a := tracesOf(got)
-		a.Complete, a.Reason = a.judge(ask, wait)
+		a.Complete, a.Reason = a.completeness(ask, wait)
 		answer(w, http.StatusOK, a)
 	}
 }
@@ -197,8 +197,8 @@ func tracesOf(got sample.Got) tracesAnswer {
 	return a
 }
 
-// judge says whether an answer has all that was asked for, or why not.
-func (a *tracesAnswer) judge(ask sample.Ask, wait time.Duration) (complete bool, reason string) {
+// completeness says whether an answer has all that was asked for, or why not.
+func (a *tracesAnswer) completeness(ask sample.Ask, wait time.Duration) (complete bool, reason string) {
 	missing := slices.ContainsFunc(a.Traces, func(t traceAnswer) bool { return len(t.Missing) > 0 })
 	switch {
 	case len(a.Traces) >= ask.Steps && !missing:

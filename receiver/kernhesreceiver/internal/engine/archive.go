@@ -21,12 +21,28 @@ type OutboundChunk struct {
 // recordsOf is what lies in a chunk.
 func recordsOf(c *chunk.Sealed) records { return records{uint64(c.Kernels), uint64(c.Copies)} }
 
-// A packing is what a process has packed and not handed over.
+// An outbound is what leaves a process, and holds frames until it is released.
 //
 //	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ chunks ──▶ session
 //	frames on which they rest:             packed.open            the chunk's hold
-type packing struct {
+type outbound struct {
 	chunks []OutboundChunk
+	totals []OutboundStep
+	holds  openHolds // of those, and of what was taken and is not released
+}
+
+// TakeSteps returns the steps that became final since the last call.
+func (o *outbound) TakeSteps() []OutboundStep {
+	steps := o.totals
+	o.totals = nil
+	return steps
+}
+
+// TakeChunks returns the chunks that were cut since the last call.
+func (o *outbound) TakeChunks() []OutboundChunk {
+	chunks := o.chunks
+	o.chunks = nil
+	return chunks
 }
 
 // A frameHold is the first frame that is not to be acknowledged yet; 0: none.
@@ -90,12 +106,12 @@ func (p *Process) post(d *deviceState, s *chunk.Sealed) {
 		}
 	})
 	d.packed.open = 0
-	p.packing.chunks = append(p.packing.chunks, OutboundChunk{&kept, hold, p.source(d, d.packed.rank)})
+	p.chunks = append(p.chunks, OutboundChunk{&kept, hold, p.source(d, d.packed.rank)})
 }
 
 // pack takes a final step.
 func (p *Process) pack(d *deviceState, s *step.Step, n numbered) {
-	rank := p.stepRank(d, s)
+	rank := d.stepRank(s)
 	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
 	c.Seq, c.Pairs = int64(n.seq), n.pairs
 	d.packed.held.final(s.ID, stepName{c.Seq, c.Occurrence})
@@ -142,20 +158,20 @@ func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
 		d.packed.shapes = map[shapeOf]*chunk.Shape{}
 	}
-	c := p.translate(key)
+	c := p.set.translate(key)
 	d.packed.shapes[key] = c
 	return c
 }
 
 // translate gives the comm kernels of a shape their groups. Where all have one, or there are none, it is the shape itself.
-func (p *Process) translate(of shapeOf) *chunk.Shape {
+func (c *common) translate(of shapeOf) *chunk.Shape {
 	shape := &of.shape.Shape
 	for i := range shape.Positions {
 		at := &shape.Positions[i]
 		if at.Class != span.Comm || at.Group != "" {
 			continue
 		}
-		if group, by := p.group(at, &of); group != "" {
+		if group, by := c.group(at, &of); group != "" {
 			if shape == &of.shape.Shape {
 				shape = &chunk.Shape{Hash: shape.Hash, Positions: slices.Clone(shape.Positions)}
 			}
@@ -166,11 +182,11 @@ func (p *Process) translate(of shapeOf) *chunk.Shape {
 }
 
 // group is the group of ranks that a comm kernel of no known communicator communicates with, and what says so.
-func (p *Process) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
+func (c *common) group(at *step.Position, of *shapeOf) (group string, by chunk.GroupBy) {
 	if of.group != "" {
 		return of.group, chunk.GroupText
 	}
-	if group = p.set.groups.Call(of.rank, at.Call, at.Op, at.Name); group != "" {
+	if group = c.groups.Call(of.rank, at.Call, at.Op, at.Name); group != "" {
 		by = chunk.GroupSetting
 	}
 	return group, by
@@ -202,7 +218,7 @@ func (p *Process) packOutside() {
 		if s := d.packed.unattributed; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
 			rank := d.rank
-			c := chunkStep(s, p.translate(shapeOf{shape: s.Shape, rank: rank}))
+			c := chunkStep(s, p.set.translate(shapeOf{shape: s.Shape, rank: rank}))
 			c.Outside = true
 			p.add(d, rank, d.packed.first, &c)
 		}
@@ -211,7 +227,7 @@ func (p *Process) packOutside() {
 	}
 }
 
-// cut makes chunks of all that is packed.
+// Cut makes chunks of all that is packed.
 func (p *Process) Cut() {
 	if !p.set.archive || !p.who.settled {
 		return
@@ -227,13 +243,6 @@ func (p *Process) Cut() {
 			}
 		}
 	}
-}
-
-// takeChunks returns the chunks that were cut since the last call.
-func (p *Process) TakeChunks() []OutboundChunk {
-	chunks := p.packing.chunks
-	p.packing.chunks = nil
-	return chunks
 }
 
 // packedBooks are what became of what was packed.

@@ -65,7 +65,10 @@ func (b *shimBook) told(n uint64) {
 }
 
 // shimBooks are of kernels, and of copies and memsets.
-type shimBooks struct{ kernels, copies shimBook }
+type shimBooks struct {
+	kernels, copies shimBook
+	stats           map[uint32]uint64 // as STATS had them last
+}
 
 // saw takes STATS or BYE.
 func (b *shimBooks) saw(kernels, copies uint64, joined bool) {
@@ -83,25 +86,25 @@ func (b *shimBooks) told(what uint32, n uint64) {
 	}
 }
 
-// tookStats takes a STATS frame.
-func (p *Process) tookStats(body []byte) error {
+// tookStats takes a STATS frame. joined says that the session was joined after it began.
+func (b *shimBooks) tookStats(body []byte, joined bool) error {
 	err := wire.Stats(body, func(key uint32, value uint64) {
 		if key <= wire.StatLast {
-			p.stats[key] = value
+			b.stats[key] = value
 		}
 	})
-	kernels, ok := p.stats[wire.StatKernels]
+	kernels, ok := b.stats[wire.StatKernels]
 	if err == nil && ok {
-		p.shim.saw(kernels, p.stats[wire.StatCopies], p.snapshot.Number > 0)
+		b.saw(kernels, b.stats[wire.StatCopies], joined)
 	}
 	return err
 }
 
-// tookBye takes a BYE frame.
-func (p *Process) tookBye(body []byte) error {
-	b, err := wire.ParseBye(body)
+// tookBye takes a BYE frame; joined is as for tookStats.
+func (b *shimBooks) tookBye(body []byte, joined bool) error {
+	bye, err := wire.ParseBye(body)
 	if err == nil {
-		p.shim.saw(b.Kernels, b.Copies, p.snapshot.Number > 0)
+		b.saw(bye.Kernels, bye.Copies, joined)
 	}
 	return err
 }

@@ -111,10 +111,10 @@ func TestAcknowledgementsCountCopiesAndLateFrames(t *testing.T) {
 	for range 9 {
 		s.copyOf(us(1), us(2)) // frames 1 to 9
 	}
-	s.p.note(8, Unattributed{Settled: model.Settled{Outside: 1}})
-	s.p.note(3, Unattributed{Settled: model.Settled{Outside: 10}})
-	s.p.note(6, Unattributed{Settled: model.Settled{Outside: 100, Late: 5}})
-	s.p.note(3, Unattributed{Settled: model.Settled{Duplicate: 7}})
+	s.p.ledger.note(8, Unattributed{Settled: model.Settled{Outside: 1}})
+	s.p.ledger.note(3, Unattributed{Settled: model.Settled{Outside: 10}})
+	s.p.ledger.note(6, Unattributed{Settled: model.Settled{Outside: 100, Late: 5}})
+	s.p.ledger.note(3, Unattributed{Settled: model.Settled{Duplicate: 7}})
 
 	var before Unattributed
 	counted := func(frame uint64) Unattributed {

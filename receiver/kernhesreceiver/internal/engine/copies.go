@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 
+	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -147,4 +148,73 @@ func (p *Process) copiesOf(d *deviceState, id ranges.ID) uint64 {
 	n := c.steps[id]
 	delete(c.steps, id)
 	return n
+}
+
+// copies takes copy and memset records.
+func (p *Process) copies(f wire.Frame) error {
+	records, err := wire.Copies(f.Body)
+	if err != nil {
+		return err
+	}
+	p.shim.copies.heard += uint64(len(records))
+	c := p.present()
+	isEarly := func(r wire.Copy) bool { return cupti.IsEarly(&r, c) }
+	if slices.ContainsFunc(records, isEarly) {
+		e := early{frame: f.Number}
+		var rest []wire.Copy
+		for _, r := range records {
+			if isEarly(r) {
+				e.copies = append(e.copies, r)
+			} else {
+				rest = append(rest, r)
+			}
+		}
+		p.early = append(p.early, e)
+		records = rest
+	}
+	p.takeCopies(records, f.Number, c)
+	return nil
+}
+
+// takeCopies takes copy and memset records that a frame brought.
+func (p *Process) takeCopies(records []wire.Copy, frame uint64, clock cupti.Clock) {
+	for i := range records {
+		c := &records[i]
+		if p.fits(c.Device()) {
+			p.copy(c, frame, clock)
+		} else {
+			p.overDevices.copies++
+			p.dropped[books.SessionLimit]++
+		}
+		if l := p.names.Copy(c, clock); l != nil {
+			p.launchEnded(l)
+		}
+	}
+	for n := 0; p.set.archive && len(records) > 0; records = records[n:] {
+		for n = 1; n < len(records) && records[n].Device() == records[0].Device(); n++ {
+		}
+		if p.fits(records[0].Device()) {
+			p.packCopies(p.device(records[0].Device()), records[:n], frame, clock)
+		}
+	}
+}
+
+// copy takes a copy on its device.
+func (p *Process) copy(c *wire.Copy, frame uint64, clock cupti.Clock) {
+	d := p.device(c.Device())
+	p.recorded()
+	if p.set.totals {
+		d.stepCopies.came(c.Correlation())
+	}
+	d.copies[chunk.CopyName(c.Kind() == wire.CopyMemset, c.CopyKind())]++
+	p.ledger.note(frame, Unattributed{Copies: 1})
+	if len(d.copying.Spans) >= outsideRun {
+		d.copying = &cupti.Columns{}
+	}
+	added, why, bad := p.names.CopyTo(d.copying, c, clock)
+	if bad {
+		d.badCopies[InvalidReasons[why]]++
+		return
+	}
+	d.account.Add(0, added) // a late copy is none of the kernels that are counted
 }

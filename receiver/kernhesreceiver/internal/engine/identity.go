@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 )
 
 // settleTime is how long after its first record, by the engine's clock, a process without a final step is settled anyway, ns.
@@ -40,16 +38,8 @@ type who struct {
 	late     uint64 // times that evidence came too late
 
 	lateWorld bool // NCCL's came late
+	follower  *nccl.Follower
 }
-
-// A rankOwner is the device whose steps have a rank; own says that the rank is this process's.
-type rankOwner struct {
-	device    uint16
-	exclusive bool
-}
-
-// maxTextRanks bounds the ranks that the steps of one process may name.
-const maxTextRanks = 1024
 
 // identify takes evidence from HELLO or INFO. The run in p.info is the settled one.
 func (p *Process) identify(info map[string]string) {
@@ -62,25 +52,25 @@ func (p *Process) identify(info map[string]string) {
 }
 
 // claimed is what the process calls its start.
-func (p *Process) claimed() string {
-	if p.who.settled {
-		return p.who.name.Text
+func (w *who) claimed() string {
+	if w.settled {
+		return w.name.Text
 	}
-	return identity.NameOf(p.who.evidence, p.world()).Text
+	return identity.NameOf(w.evidence, w.world()).Text
 }
 
 // world is NCCL's world communicator, as far as it is known.
-func (p *Process) world() identity.World {
-	w := p.nccl.World()
-	if !w.OK {
+func (w *who) world() identity.World {
+	world := w.follower.World()
+	if !world.OK {
 		return identity.World{}
 	}
-	return identity.World{Comm: w.CommID, Rank: int64(w.Rank), Ranks: int64(w.Ranks)}
+	return identity.World{Comm: world.CommID, Rank: int64(world.Rank), Ranks: int64(world.Ranks)}
 }
 
 // worldRank is the rank of a device in it.
-func (p *Process) worldRank(device uint16) (int64, bool) {
-	rank, ok := p.nccl.RankOf(int(device))
+func (w *who) worldRank(device uint16) (int64, bool) {
+	rank, ok := w.follower.RankOf(int(device))
 	return int64(rank), ok
 }
 
@@ -100,8 +90,8 @@ func (p *Process) overdue() bool {
 		return true
 	}
 	return slices.ContainsFunc(p.devices, func(d *deviceState) bool {
-		loose := d.packed.unattributed
-		return loose != nil && len(loose.Recorded().Spans) > maxUnsettled
+		waits := d.packed.unattributed
+		return waits != nil && len(waits.Recorded().Spans) > maxUnsettled
 	})
 }
 
@@ -154,15 +144,15 @@ func (p *Process) started() time.Time {
 }
 
 // runFrom is the evidence for the run, for people; "": it is not settled.
-func (p *Process) runFrom() string {
-	from := p.who.name.From
+func (w *who) runFrom() string {
+	from := w.name.From
 	switch {
-	case !p.who.settled:
+	case !w.settled:
 		return ""
-	case p.who.name.Local:
+	case w.name.Local:
 		from += "; ranks on other hosts do not join"
 	}
-	if p.who.again {
+	if w.again {
 		from += "; the name was used before"
 	}
 	return from
@@ -186,9 +176,9 @@ func (p *Process) lateWorld() {
 		Pair{"late_name", name.Text}, Pair{"late_rank", rank.N})
 }
 
-func (p *Process) rankFrom() string {
-	if p.who.ranked {
-		return p.who.rank.From
+func (w *who) rankFrom() string {
+	if w.ranked {
+		return w.rank.From
 	}
 	return identity.FromDevice
 }
@@ -210,22 +200,22 @@ func (p *Process) withSteps() (with []*deviceState) {
 }
 
 // want is the rank of the device that is the nth with steps.
-func (p *Process) want(d *deviceState, n int) identity.Want {
+func (w *who) want(d *deviceState, n int) identity.Want {
 	if len(d.closed) > 0 {
 		if rank, ok := givenRank(d.closed[0]); ok {
 			return identity.Want{Rank: rank}
 		}
 	}
-	if rank, ok := p.worldRank(d.id); ok && p.who.rank.From == identity.FromNCCL {
+	if rank, ok := w.worldRank(d.id); ok && w.rank.From == identity.FromNCCL {
 		return identity.Want{Rank: rank}
 	}
-	if p.who.ranked {
-		return identity.Want{Rank: p.who.rank.N + int64(n)}
+	if w.ranked {
+		return identity.Want{Rank: w.rank.N + int64(n)}
 	}
-	if rank, ok := identity.Place(p.who.evidence, d.id); ok {
+	if rank, ok := identity.Place(w.evidence, d.id); ok {
 		return identity.Want{Rank: rank}
 	}
-	return identity.Want{Any: true, Device: identity.Device(p.who.evidence, d.id)}
+	return identity.Want{Any: true, Device: identity.Device(w.evidence, d.id)}
 }
 
 // hold claims the rank that the process guessed, for the device that has its first step.
@@ -238,21 +228,6 @@ func (p *Process) hold(d *deviceState) {
 	p.rememberFailed(err)
 	d.rank = rank
 	p.holdsRank(rank, d, own)
-}
-
-// holdsRank notes that the steps of a device have a rank, and returns whether no others have it.
-func (p *Process) holdsRank(rank int64, d *deviceState, own bool) bool {
-	if one, ok := p.who.texts[rank]; ok {
-		return one.exclusive && one.device == d.id
-	}
-	if len(p.who.texts) >= maxTextRanks {
-		return false
-	}
-	p.who.texts[rank] = rankOwner{d.id, own}
-	if !own {
-		p.who.foreign++
-	}
-	return own
 }
 
 // stepped takes note that a device has a step that is final: a device that had none before gets a rank now.
@@ -280,70 +255,4 @@ func (p *Process) stepped(d *deviceState) {
 	d.rank = rank
 	p.holdsRank(rank, d, own)
 	d.source, d.packed.stale = nil, true
-}
-
-// ownRank reports whether the rank of a step is this process's and device's alone, so that run, rank and seq name the step.
-func (p *Process) ownRank(d *deviceState, rank int64) bool {
-	if one, ok := p.who.texts[rank]; ok {
-		return one.exclusive && one.device == d.id
-	}
-	if len(p.who.texts) >= maxTextRanks {
-		return false
-	}
-	_, own, err := p.set.starts.Own(p.session, identity.Want{Rank: rank})
-	p.rememberFailed(err)
-	return p.holdsRank(rank, d, own)
-}
-
-// occurred takes a step that opened, the nth of the session, and finds how often its number came before.
-func (p *Process) occurred(id ranges.ID, s ranges.Step, thread uint32, nth int64) {
-	n := uint64(nth)
-	switch {
-	case s.HasSeq:
-		n = uint64(s.Seq)
-	case p.unsure:
-		return // it will be numbered as one of this session alone
-	}
-	rank, ok := parseRank(s.Rank)
-	if !ok {
-		rank = NoRank
-	}
-	// A process may drive several devices, each from a thread of its own: their numbers are alike.
-	occurrence, _ := p.opened.Next(seq.Of{Rank: rank, Thread: thread}, n)
-	p.steps.Occurred(id, occurrence)
-}
-
-// maxMeetings is how many steps may have had the number that a final one would get before it pairs with none.
-const maxMeetings = 16
-
-// numbered is a step's seq, and whether it is the same on other ranks.
-type numbered struct {
-	seq   uint64
-	pairs bool
-}
-
-// numbered gives a final step its number: no other step of the run and rank has it.
-func (p *Process) numbered(d *deviceState, s *step.Step) numbered {
-	rank := p.stepRank(d, s)
-	n := uint64(s.Number)
-	if s.HasSeq {
-		n = uint64(s.Seq)
-	}
-	own := (s.HasSeq || s.Sure) && p.ownRank(d, rank)
-	// Two threads may run steps of one rank, and a text may give the rank that others have without.
-	for tries := 0; own && tries < maxMeetings; tries++ {
-		number, ok := seq.Number(n, s.Occurrence)
-		if !ok {
-			break
-		}
-		before, ok := p.given.Next(seq.Of{Rank: rank}, number)
-		if !ok {
-			break
-		}
-		if before == 0 {
-			return numbered{number, true}
-		}
-		s.Occurrence++
-	}
-	return numbered{seq.OfSession(p.session, s.Number, d.id), false}
 }

@@ -12,14 +12,16 @@ type ledger struct {
 
 // An entry is what rests on one frame.
 type entry struct {
-	frame uint64
-	loose Unattributed
+	frame   uint64
+	settled Unattributed
 }
 
 // entryBytes is about what an entry takes.
 const entryBytes = 96
 
-// note enters what was settled.
+// note enters what was settled without a step and rests on a frame. That is the frame of a record's launch where it is known: a
+// record that comes again after a restart, whose launch lies before the snapshot, counts for nothing, so it must have been counted
+// when that launch's frame was acknowledged.
 func (l *ledger) note(frame uint64, settled Unattributed) {
 	if settled == (Unattributed{}) {
 		return
@@ -36,14 +38,14 @@ func (l *ledger) note(frame uint64, settled Unattributed) {
 		}
 		l.latest = e
 	}
-	l.latest.loose.add(settled)
+	l.latest.settled.add(settled)
 }
 
 // take adds what rests on frames up to one to sum, and forgets it.
 func (l *ledger) take(upTo uint64, sum *Unattributed) {
 	for l.frames.Len() > 0 && l.frames.frames[0] <= upTo {
 		frame := heap.Pop(&l.frames).(uint64)
-		sum.add(l.entries[frame].loose)
+		sum.add(l.entries[frame].settled)
 		delete(l.entries, frame)
 		l.latest = nil
 	}

@@ -106,7 +106,7 @@ func (p *Process) latest() (end uint64) {
 	return end
 }
 
-// relieve gives up all that is open, because it takes too much memory: launches, and with them steps,
+// shedOpen gives up all that is open, because it takes too much memory: launches, and with them steps,
 // are incomplete, and time up to a moment, unix ns, is unknown where it was idle.
 func (p *Process) shedOpen(until uint64) {
 	p.takeEarly(p.clock())

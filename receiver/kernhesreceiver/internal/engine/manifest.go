@@ -49,6 +49,16 @@ func (p *Process) useRules(now *rules.Ruleset) {
 	}
 }
 
+// classes say what kernels count as: by the ruleset, and by a manifest that knows better.
+type classes struct {
+	ruleset            *rules.Ruleset
+	manifest           *manifest.Manifest // nil: there is none
+	manifestFromEngine bool
+	overrides          map[override]span.Class
+	mismatches         uint64 // kernels and launches that the manifest does not explain, once for each new shape
+	reclass            func() // has kernels of names and graphs classed anew
+}
+
 // An override is a kernel of a call, by their numbers in the session, to which the manifest gives another class than its
 // name.
 type override struct{ call, name uint32 }
@@ -58,16 +68,16 @@ const maxOverrides = 1 << 16
 
 // classShape classes the kernels of a new shape by the manifest. Where that gives another class than the name, it becomes an
 // override. From then on device time has the class when the kernel's record comes.
-func (p *Process) classShape(program string, positions []step.Position, of []step.Kernel) (changed bool) {
-	if p.manifest == nil {
+func (c *classes) classShape(program string, positions []step.Position, of []step.Kernel) (changed bool) {
+	if c.manifest == nil {
 		return false
 	}
 	kernels := make([]manifest.Kernel, len(positions))
 	for i := range positions {
 		kernels[i] = manifest.Kernel{Call: positions[i].Call, Name: positions[i].Name}
 	}
-	meanings, mismatches := p.manifest.Match(program, kernels)
-	p.mismatches += uint64(mismatches)
+	meanings, mismatches := c.manifest.Match(program, kernels)
+	c.mismatches += uint64(mismatches)
 	for i, m := range meanings {
 		pos := &positions[i]
 		pos.Op = m.Op
@@ -80,24 +90,24 @@ func (p *Process) classShape(program string, positions []step.Position, of []ste
 		}
 		changed = changed || m.Class != pos.Class
 		pos.Class, pos.Fused = m.Class, m.Fused
-		if len(p.overrides) < maxOverrides {
-			p.overrideClass(override{of[i].Call, of[i].Name}, m.Class)
+		if len(c.overrides) < maxOverrides {
+			c.overrideClass(override{of[i].Call, of[i].Name}, m.Class)
 		}
 	}
 	return changed
 }
 
 // overrideClass keeps the class of a kernel, also for graphs of other shapes that have it.
-func (p *Process) overrideClass(k override, c span.Class) {
-	if known, ok := p.overrides[k]; !ok || known != c {
-		p.overrides[k] = c
-		p.names.Reclass()
+func (c *classes) overrideClass(k override, to span.Class) {
+	if known, ok := c.overrides[k]; !ok || known != to {
+		c.overrides[k] = to
+		c.reclass()
 	}
 }
 
 // by is what gave a kernel its class.
-func (p *Process) by(call uint32, id uint32, name *cupti.Name) span.By {
-	switch _, ok := p.overrides[override{call, id}]; {
+func (c *classes) by(call uint32, id uint32, name *cupti.Name) span.By {
+	switch _, ok := c.overrides[override{call, id}]; {
 	case ok:
 		return span.ByManifest
 	case name.Ruled:
@@ -107,9 +117,9 @@ func (p *Process) by(call uint32, id uint32, name *cupti.Name) span.By {
 }
 
 // class is the class of a kernel with a name in a call.
-func (p *Process) class(call uint32, id uint32, name *cupti.Name) span.Class {
-	if len(p.overrides) > 0 {
-		if c, ok := p.overrides[override{call, id}]; ok {
+func (c *classes) class(call uint32, id uint32, name *cupti.Name) span.Class {
+	if len(c.overrides) > 0 {
+		if c, ok := c.overrides[override{call, id}]; ok {
 			return c
 		}
 	}

@@ -97,10 +97,10 @@ func (p *Process) Standing() Standing {
 	return s
 }
 
-// lossSince is when losses began to be counted, unix ns.
+// LossSince is when losses began to be counted, unix ns.
 func (r *Report) LossSince() uint64 { return cmp.Or(r.LossSinceNS, r.SinceNS) }
 
-// A rangesReport is what is known of a process's NVTX ranges.
+// A RangesReport is what is known of a process's NVTX ranges.
 type RangesReport struct {
 	Counts    ranges.Counts
 	Open      uint64
@@ -116,7 +116,7 @@ type LaunchCounts struct {
 	Unchecked   uint64 `json:"unchecked_replays"`
 }
 
-// A seriesReport is the totals of the complete steps of one label set.
+// A SeriesReport is the totals of the complete steps of one label set.
 type SeriesReport struct {
 	Program, Batch, KV           string
 	Steps                        uint64
@@ -126,7 +126,7 @@ type SeriesReport struct {
 	Exemplar                     Exemplar
 }
 
-// An exemplar is the last step of a label set that was chosen for a trace.
+// An Exemplar is the last step of a label set that was chosen for a trace.
 type Exemplar struct {
 	Span   SpanID
 	WallNS uint64
@@ -139,12 +139,12 @@ func (s *SeriesReport) AddWall(ns uint64) {
 	s.Wall.Add(ns)
 }
 
-// source is whose numbers these are.
+// Source is whose numbers these are.
 func (r *Report) Source() *Source {
 	return &Source{Info: r.Info, Rank: r.Rank, Device: r.Device, Mode: r.Mode}
 }
 
-// claimRank is what the process claims to be: the name of its start, and the rank.
+// ClaimRank is what the process claims to be: the name of its start, and the rank.
 func (r *Report) ClaimRank() string {
 	return cmp.Or(r.Claims, r.Info["run"]) + "/" + strconv.FormatInt(r.Rank, 10)
 }
@@ -152,5 +152,5 @@ func (r *Report) ClaimRank() string {
 // GPU is the product name of the rank's device; empty: not known.
 func (r *Report) GPU() string { return r.Info["gpu."+strconv.Itoa(r.Device)+".name"] }
 
-// nowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
+// NowOf is the engine's time by the collector's clock: it goes on while nothing is heard.
 func (r *Report) NowOf() uint64 { return r.NowNS + uint64(r.Silent) }

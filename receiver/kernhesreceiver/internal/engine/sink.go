@@ -60,9 +60,9 @@ func (p *Process) source(d *deviceState, rank int64) *Source {
 
 // finalStep is a final step as sinks take it.
 func (p *Process) finalStep(d *deviceState, s *step.Step, n numbered) FinalStep {
-	labels := p.labels(s)
+	labels := p.set.labels(s)
 	return FinalStep{
-		Step: s, Source: p.source(d, p.stepRank(d, s)), Seq: n.seq, Pairs: n.pairs,
+		Step: s, Source: p.source(d, d.stepRank(s)), Seq: n.seq, Pairs: n.pairs,
 		BatchBucket: labels.batch, KVBucket: labels.kv,
 	}
 }

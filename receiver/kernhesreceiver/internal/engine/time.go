@@ -171,7 +171,7 @@ func (p *Process) final(d *deviceState, s *step.Step) {
 
 // line is a step as the dump has it.
 func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
-	rank := p.stepRank(d, s)
+	rank := d.stepRank(s)
 	return StepTotals{
 		Kind: "step", Run: p.info["run"], Session: SessionName(p.session),
 		ID: fmt.Sprintf("%d/%d/%d", s.Begun, s.Thread, s.Device), Rank: rank, Device: int(s.Device),
@@ -186,7 +186,7 @@ func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
 // unheard is how long after the last that was heard of it an engine may have run, in ns, if it ends without a flush.
 const unheard = 3600e9
 
-// end closes what is open: the engine said BYE, or is gone.
+// End closes what is open: the engine said BYE, or is gone.
 func (p *Process) End(gone bool) {
 	if p.accountEnded {
 		return

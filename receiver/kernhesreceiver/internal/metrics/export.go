@@ -34,7 +34,7 @@ type Exporter struct {
 	exporting sync.Mutex
 	last      []pmetric.Metrics // final numbers of ended sessions that no consumer has taken yet
 	names     instances
-	hush      fleet.CommSilence
+	silence   fleet.CommSilence
 	blocked   fleet.Blocked
 	shown     shown
 	endings   fleet.Endings
@@ -125,7 +125,7 @@ func (e *Exporter) consume(ctx context.Context, m pmetric.Metrics) error {
 func (e *Exporter) collect(sessions []fleet.Session, now time.Time) pmetric.Metrics {
 	to := pmetric.NewMetrics()
 	report := receiverReport{since: e.Begun, conflicts: fleet.Conflicts(sessions)}
-	e.hush.Check(e.log, sessions)
+	e.silence.Check(e.log, sessions)
 	e.blocked.Check(e.log, sessions)
 	for _, s := range sessions {
 		if s.Connected {
@@ -149,7 +149,7 @@ func (e *Exporter) append(to pmetric.Metrics, session uint64, reports []engine.R
 		if report.Unplaced {
 			continue
 		}
-		appendRank(to, report, e.hush.Runs[report.Info["run"]], e.blocked.Why(report), e.names.of(session, report), e.version, now)
+		appendRank(to, report, e.silence.Runs[report.Info["run"]], e.blocked.Why(report), e.names.of(session, report), e.version, now)
 		e.shown.show(to, to.ResourceMetrics().At(to.ResourceMetrics().Len()-1), shownKey{session, report.Device}, report.Down)
 	}
 }

@@ -2,15 +2,12 @@
 package metrics
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
-	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
@@ -18,94 +15,6 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
-
-// A metricSet gathers the metrics of one resource.
-type metricSet struct {
-	scope   pmetric.ScopeMetrics
-	metrics map[*metadata.Metric]pmetric.Metric
-	since   pcommon.Timestamp // of cumulative sums
-	now     pcommon.Timestamp
-	first   []any // values of the attributes that every point begins with
-}
-
-func newMetricSet(resource pmetric.ResourceMetrics, since, now pcommon.Timestamp, version string, first ...any) *metricSet {
-	scope := resource.ScopeMetrics().AppendEmpty()
-	scope.Scope().SetName(metadata.ScopeName)
-	scope.Scope().SetVersion(version)
-	return &metricSet{scope, map[*metadata.Metric]pmetric.Metric{}, since, now, first}
-}
-
-// metric returns m of this resource, made at its first use.
-func (s *metricSet) metric(m *metadata.Metric) pmetric.Metric {
-	if to, ok := s.metrics[m]; ok {
-		return to
-	}
-	to := s.scope.Metrics().AppendEmpty()
-	s.describe(to, m)
-	s.metrics[m] = to
-	return to
-}
-
-// describe makes to a metric m without a point.
-func (s *metricSet) describe(to pmetric.Metric, m *metadata.Metric) {
-	to.SetName(m.Name)
-	to.SetDescription(m.Description)
-	to.SetUnit(m.Unit)
-	switch m.Shape {
-	case metadata.Sum:
-		to.SetEmptySum().SetIsMonotonic(true)
-		to.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-	case metadata.Gauge:
-		to.SetEmptyGauge()
-	case metadata.Histogram:
-		to.SetEmptyHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
-	}
-}
-
-// number appends a point of a sum or gauge.
-func (s *metricSet) number(m *metadata.Metric, values []any) pmetric.NumberDataPoint {
-	to := s.metric(m)
-	var point pmetric.NumberDataPoint
-	if m.Shape == metadata.Sum {
-		point = to.Sum().DataPoints().AppendEmpty()
-		point.SetStartTimestamp(s.since)
-	} else {
-		point = to.Gauge().DataPoints().AppendEmpty()
-	}
-	point.SetTimestamp(s.now)
-	s.attributes(point.Attributes(), m, values)
-	return point
-}
-
-// count appends a point of an integer metric.
-func (s *metricSet) count(m *metadata.Metric, n uint64, values ...any) {
-	s.number(m, values).SetIntValue(int64(n))
-}
-
-// seconds appends a point of a metric in seconds. Integer ns become a float64 only here: sums up to 52 days keep every ns (2^52 ns).
-func (s *metricSet) seconds(m *metadata.Metric, ns uint64, values ...any) {
-	s.number(m, values).SetDoubleValue(seconds(ns))
-}
-
-func seconds(ns uint64) float64 { return float64(ns) / 1e9 }
-
-// attributes gives a point the values of m's attributes, in the order in which metadata.yaml names them.
-func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any) {
-	to.EnsureCapacity(len(m.Attributes))
-	for i, name := range m.Attributes {
-		var value any
-		if i < len(s.first) {
-			value = s.first[i]
-		} else {
-			value = values[i-len(s.first)]
-		}
-		if n, ok := value.(int64); ok {
-			to.PutInt(name, n)
-		} else {
-			to.PutStr(name, value.(string))
-		}
-	}
-}
 
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
 // its model for minutes before its first kernel, and series of a device that it then does not use would stay behind.
@@ -197,32 +106,6 @@ func (s *metricSet) losses(r *engine.Report) {
 	s.since = since
 }
 
-// age appends how long ago a moment was, in seconds; below 0 when the engine's clock was set back. An engine that has ended
-// has no ages.
-func (s *metricSet) age(m *metadata.Metric, moment uint64, r *engine.Report) {
-	if r.Down != fleet.Gone && r.Down != fleet.Ended {
-		s.number(m, nil).SetDoubleValue(float64(int64(r.NowOf()-moment)) / 1e9)
-	}
-}
-
-// up appends whether the engine is heard. Where it is, the reason is empty.
-func (s *metricSet) up(down string) {
-	up := uint64(0)
-	if down == "" {
-		up = 1
-	}
-	s.count(metadata.KernUp, up, down)
-}
-
-// flag appends 1 or 0.
-func (s *metricSet) flag(m *metadata.Metric, on bool) {
-	n := uint64(0)
-	if on {
-		n = 1
-	}
-	s.count(m, n)
-}
-
 // These have a point from the start, at 0: a counter that begins at its first event shows no increase there.
 var incompleteReasons = []string{step.MissingRecords, step.RangeOpen, step.TooLarge, step.EngineGone, step.JoinedLate, step.NotTraced,
 	step.InvalidRecords}
@@ -245,15 +128,6 @@ func (s *metricSet) books(c books.Counts) {
 			s.count(metadata.KernPackedRecordsPending, c[of.pending], of.record)
 			s.count(metadata.KernPackedResidue, uint64(n), of.record)
 		}
-	}
-}
-
-// byText appends a point for each text, those in zero also without a count, in order of the texts.
-func (s *metricSet) byText(m *metadata.Metric, counts map[string]uint64, zero ...string) {
-	texts := slices.AppendSeq(slices.Clone(zero), maps.Keys(counts))
-	slices.Sort(texts)
-	for _, text := range slices.Compact(texts) {
-		s.count(m, counts[text], text)
 	}
 }
 
@@ -319,82 +193,4 @@ func exemplar(e *engine.Exemplar, all pmetric.ExemplarSlice) {
 	to.SetDoubleValue(seconds(e.WallNS))
 	to.SetTraceID(e.Span.Trace)
 	to.SetSpanID(e.Span.Span)
-}
-
-// shimMetrics are the metrics of the shim's statistics by their number on the wire.
-var shimMetrics = []struct {
-	key    uint32
-	metric *metadata.Metric
-}{
-	{wire.StatCPU, metadata.KernShimCpuSecondsTotal},
-	{wire.StatSentBytes, metadata.KernShimSentBytesTotal},
-	{wire.StatQueuedBytes, metadata.KernShimQueuedBytes},
-	{wire.StatQueuedBytesMax, metadata.KernShimQueuedMaxBytes},
-	{wire.StatBuffers, metadata.KernShimBuffers},
-	{wire.StatBuffersMax, metadata.KernShimBuffersMax},
-	{wire.StatCallbacks, metadata.KernShimCallbacksTotal},
-	{wire.StatKernels, metadata.KernShimKernelsTotal},
-	{wire.StatCopies, metadata.KernShimCopiesTotal},
-	{wire.StatEvents, metadata.KernShimEventsTotal},
-	{wire.StatConnects, metadata.KernShimConnectsTotal},
-	{wire.StatFlushes, metadata.KernShimFlushesTotal},
-	{wire.StatFlushTime, metadata.KernShimFlushSecondsTotal},
-	{wire.StatSlowFlushes, metadata.KernShimSlowFlushesTotal},
-	{wire.StatTextsCut, metadata.KernShimTextsCutTotal},
-	{wire.StatPinnedDropped, metadata.KernShimPinnedDroppedTotal},
-	{wire.StatBufferRequests, metadata.KernShimBufferRequestsTotal},
-	{wire.StatCallbackTime, metadata.KernShimCallbackSecondsTotal},
-	{wire.StatRangeTime, metadata.KernShimRangeSecondsTotal},
-	{wire.StatBufferTime, metadata.KernShimBufferSecondsTotal},
-	{wire.StatRanges, metadata.KernShimRangeCallsTotal},
-}
-
-// shim appends the statistics that the shim has sent.
-func (s *metricSet) shim(stats map[uint32]uint64) {
-	for _, m := range shimMetrics {
-		value, ok := stats[m.key]
-		switch {
-		case !ok: // an older shim, or none sent yet
-		case m.metric.Double:
-			s.seconds(m.metric, value)
-		default:
-			s.count(m.metric, value)
-		}
-	}
-}
-
-// A receiverReport is what holds for the receiver as a whole.
-type receiverReport struct {
-	since              time.Time
-	connected, waiting uint64
-	ended              fleet.EndingReport
-	conflicts          uint64
-}
-
-// appendReceiver appends the receiver's own resource.
-func appendReceiver(to pmetric.Metrics, r receiverReport, id, version string, now time.Time) {
-	resource := to.ResourceMetrics().AppendEmpty()
-	resource.Resource().Attributes().PutStr(metadata.ResourceServiceName, "kernhes")
-	resource.Resource().Attributes().PutStr(metadata.ResourceServiceInstanceId, id)
-	s := newMetricSet(resource, pcommon.NewTimestampFromTime(r.since), pcommon.NewTimestampFromTime(now), version)
-	s.count(metadata.KernSessions, r.connected, "connected")
-	s.count(metadata.KernSessions, r.waiting, "waiting")
-	for i := range r.ended.Counts {
-		e := &r.ended.Counts[i]
-		s.count(metadata.KernSessionsEndedTotal, e.Bye, "bye", e.Run, e.Rank)
-		s.count(metadata.KernSessionsEndedTotal, e.Gone, "gone", e.Run, e.Rank)
-	}
-	for i := range r.ended.Folded {
-		e := &r.ended.Folded[i]
-		for _, end := range []string{"bye", "gone"} {
-			m := s.scope.Metrics().AppendEmpty() // Prometheus's exporter reads but one such point of a metric
-			s.describe(m, metadata.KernSessionsEndedTotal)
-			p := m.Sum().DataPoints().AppendEmpty()
-			p.SetStartTimestamp(s.since)
-			p.SetTimestamp(s.now)
-			p.SetFlags(pmetric.DefaultDataPointFlags.WithNoRecordedValue(true))
-			s.attributes(p.Attributes(), metadata.KernSessionsEndedTotal, []any{end, e.Run, e.Rank})
-		}
-	}
-	s.count(metadata.KernRankConflicts, r.conflicts)
 }

@@ -1,5 +1,4 @@
-// Package step gathers launched kernels into the steps in whose ranges they were launched, and says
-// when a step is closed.
+// Package step turns launched kernels into the steps in whose ranges they were launched.
 //
 //	         range ends                    last record comes
 //	open ────────────────▶ ended, waiting ──────────────────▶ closed ──▶ final

@@ -24,7 +24,7 @@ func Read(t *testing.T, path string) (lines []map[string]any) {
 	return lines
 }
 
-// Tally adds up what the dump says became of records: ids of steps, and the loose ones of ack lines.
+// Tally adds up what the dump says became of records: ids of steps, and the unattributed ones of ack lines.
 func Tally(lines []map[string]any) (steps []string, outside float64) {
 	for _, l := range lines {
 		switch l["kind"] {

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
+)
+
+// Settings are what all engine processes of a receiver share. Those that have the name of a setting of the receiver are it.
+type Settings struct {
+	StepTimeout     time.Duration
+	Patterns        []ranges.Pattern
+	CallDomains     []string
+	Groups          groups.Groups
+	BatchEdges      []int64
+	KVEdges         []int64
+	Wall            *wall.Layout // nil: the fixed one
+	MaxStrings      int
+	MaxRanges       int
+	MaxShapes       int
+	MaxSeries       int
+	MaxSessionBytes int
+
+	Lines   bool         // keep final steps for TakeLines
+	Archive bool         // pack all kernels into chunks for TakeChunks
+	Sink    Sink         // takes final steps; nil: nobody does
+	Notice  func(Notice) // takes messages for the receiver's log; nil: nobody does
+	Rules   *rules.Files
+	Starts  *identity.Starts
+}
+
+// common is what all engine processes of a receiver share.
+type common struct {
+	notice      func(Notice)
+	stepTimeout uint64 // ns
+	patterns    []ranges.Pattern
+	calls       []string
+	groups      groups.Groups
+	buckets     buckets
+	wall        *wall.Layout // nil: the fixed one
+	maxStrings  int
+	maxRanges   int
+	maxSeries   int
+	maxBytes    int
+	maxDevices  int
+	totals      bool
+	archive     bool
+	shapes      *step.Table
+	rules       *rules.Files
+	starts      *identity.Starts
+	sink        Sink
+}
+
+// Engines begin the accounts of engine processes.
+type Engines struct{ common *common }
+
+// NewEngines returns the engines of a receiver.
+func NewEngines(set Settings) *Engines {
+	return &Engines{&common{
+		notice: set.Notice, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
+		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
+		wall:       set.Wall,
+		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: MaxDevices,
+		totals: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
+	}}
+}
+
+// Begin begins the account of a process that said HELLO.
+func (e *Engines) Begin(hello wire.Hello) *Process { return newProcess(e.common, hello, time.Now()) }
