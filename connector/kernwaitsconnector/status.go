@@ -17,6 +17,7 @@ import (
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/diverge"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/ledger"
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/pairing"
+	"github.com/kernhes/kernhes/internal/webguard"
 )
 
 // shownCalls is how many calls the status lists of a run.
@@ -166,7 +167,7 @@ func (c *Config) serve(ctx context.Context, host component.Host, set component.T
 	config := c.HTTP.Get()
 	s := &server{}
 	var err error
-	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, handler); err != nil {
+	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, webguard.Handler(handler, webguard.Endpoint(config.NetAddr.Endpoint))); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	listener, err := config.ToListener(ctx)

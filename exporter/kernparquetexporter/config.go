@@ -44,6 +44,9 @@ type Config struct {
 	// HTTP is the server that takes POST /flush and GET /status, with the settings of confighttp; `enabled: false` for none. Where another has the port, the exporter warns and goes without. Default: endpoint 127.0.0.1:8989.
 	HTTP configoptional.Optional[confighttp.ServerConfig] `mapstructure:"http"`
 
+	// HTTPHosts are names by which the server may be asked, beside addresses, localhost and its own host. A name of another site can be made to lead here. Default: [].
+	HTTPHosts []string `mapstructure:"http_hosts"`
+
 	// Queue holds chunks until they are on the disk, with the settings of exporterhelper; a `storage` makes it persistent. Default: sizer bytes, queue_size 134217728, num_consumers 1, batch of 1048576 bytes or 200ms.
 	Queue configoptional.Optional[exporterhelper.QueueBatchConfig] `mapstructure:"sending_queue"`
 

@@ -71,7 +71,7 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		return fmt.Errorf("directory: %w", err)
 	}
 	if e.config.HTTP.HasValue() {
-		e.server, err = serve(ctx, e.config.HTTP.Get(), host, e.set.TelemetrySettings, a)
+		e.server, err = serve(ctx, e.config.HTTP.Get(), e.config.HTTPHosts, host, e.set.TelemetrySettings, a)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			// The archive is worth more than its server: files close by the clock and at shutdown all the same.
 			e.set.Logger.Warn("the archive answers no POST /flush and no GET /status: another has the port", zap.Error(err))

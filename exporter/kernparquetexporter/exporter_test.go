@@ -134,6 +134,15 @@ func TestRecordingsAreFlushedWhole(t *testing.T) {
 		require.NoError(t, f.Close())
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, ask(t, http.MethodGet, endpoint, "/flush", nil))
+	for status, header := range map[int][2]string{http.StatusForbidden: {"Origin", "http://evil.example"}, http.StatusOK: {"Origin", "http://" + endpoint}} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+endpoint+"/flush", nil)
+		require.NoError(t, err)
+		request.Header.Set(header[0], header[1])
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode, "a page of another site has no say")
+	}
 	require.Equal(t, http.StatusOK, ask(t, http.MethodPost, endpoint, "/flush", &answer))
 	require.Empty(t, answer.Files)
 	require.NoError(t, e.Shutdown(t.Context()))

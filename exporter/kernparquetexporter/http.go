@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/collector/config/confighttp"
 
 	"github.com/kernhes/kernhes/exporter/kernparquetexporter/internal/archive"
+	"github.com/kernhes/kernhes/internal/webguard"
 )
 
 // A server answers POST /flush and GET /status.
@@ -28,7 +29,7 @@ type flushed struct {
 }
 
 // serve listens, and answers until shutdown.
-func serve(ctx context.Context, config *confighttp.ServerConfig, host component.Host, set component.TelemetrySettings, a *archive.Archive) (*server, error) {
+func serve(ctx context.Context, config *confighttp.ServerConfig, hosts []string, host component.Host, set component.TelemetrySettings, a *archive.Archive) (*server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /flush", func(w http.ResponseWriter, r *http.Request) {
 		files, err := a.Flush(r.Context())
@@ -43,7 +44,7 @@ func serve(ctx context.Context, config *confighttp.ServerConfig, host component.
 
 	s := &server{}
 	var err error
-	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, mux); err != nil {
+	if s.http, err = config.ToServer(ctx, host.GetExtensions(), set, webguard.Handler(mux, append(webguard.Endpoint(config.NetAddr.Endpoint), hosts...))); err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	listener, err := config.ToListener(ctx)

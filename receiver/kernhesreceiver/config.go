@@ -115,6 +115,10 @@ type Config struct {
 	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
 	ControlEndpoint string `mapstructure:"control_endpoint"`
 
+	// ControlHosts are names by which control_endpoint may be asked, beside addresses, localhost and its own host. A name of another
+	// site can be made to lead here. Default: [].
+	ControlHosts []string `mapstructure:"control_hosts"`
+
 	// Manifest is a file that says of engines that send no manifest which op and class the kernels of their calls have:
 	// kern's manifest, or the open form. It is followed while it changes; a broken one is refused, and a problem in GET /status. Default: "", none.
 	Manifest string `mapstructure:"manifest"`

@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"internal/waitsums":  {},
 	"internal/lint":      {},
 	"internal/runname":   {},
+	"internal/webguard":  {},
 
 	// The archive.
 	"internal/chunk":                                           {"internal/model"},
@@ -35,7 +36,7 @@ var layers = map[string][]string{
 	"internal/perfetto":                                        {},
 	"exporter/kernparquetexporter/internal/archive":            {"internal/chunk", "internal/parquet"},
 	"exporter/kernparquetexporter/internal/metadata":           {"internal/books"},
-	"exporter/kernparquetexporter":                             {"exporter/kernparquetexporter/internal/archive", "exporter/kernparquetexporter/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations", "internal/parquet"},
+	"exporter/kernparquetexporter":                             {"exporter/kernparquetexporter/internal/archive", "exporter/kernparquetexporter/internal/metadata", "internal/chunk", "internal/chunklog", "internal/durations", "internal/parquet", "internal/webguard"},
 	"extension/kernparquetencodingextension/internal/metadata": {},
 	"extension/kernparquetencodingextension":                   {"extension/kernparquetencodingextension/internal/metadata", "internal/chunk", "internal/chunklog", "internal/parquet"},
 
@@ -49,7 +50,7 @@ var layers = map[string][]string{
 	"connector/kernwaitsconnector/internal/metadata":  {},
 	"connector/kernwaitsconnector": {"connector/kernwaitsconnector/internal/behaviour", "connector/kernwaitsconnector/internal/cause", "connector/kernwaitsconnector/internal/diverge",
 		"connector/kernwaitsconnector/internal/ledger", "connector/kernwaitsconnector/internal/metadata", "connector/kernwaitsconnector/internal/pairing",
-		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations", "internal/waitsums"},
+		"internal/chunk", "internal/chunklog", "internal/digest", "internal/durations", "internal/waitsums", "internal/webguard"},
 
 	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {"internal/model"},
@@ -82,7 +83,7 @@ var layers = map[string][]string{
 	"flood":        {},
 	"session":      {"internal/wire", "engine", "fleet", "flood", "identity", "jsonl", "logs", "metadata", "share"},
 	"server":       {"internal/wire", "engine", "flood", "identity", "metadata", "resource", "session", "share"},
-	"control":      {"internal/model", "internal/books", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
+	"control":      {"internal/model", "internal/books", "internal/webguard", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
 	"handover":     {},
 	"history":      {},
 	"wall":         {},

@@ -225,7 +225,7 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 		demand = r.tracer.Demand
 	}
 	c := control.New(r.set.Logger, demand, r.sessions, r.status, page.Handler(r.watch.History, time.Now))
-	if err := c.Start(ctx, r.cfg.ControlEndpoint); err != nil {
+	if err := c.Start(ctx, r.cfg.ControlEndpoint, r.cfg.ControlHosts...); err != nil {
 		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
 		return
 	}

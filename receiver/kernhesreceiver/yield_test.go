@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,5 +59,25 @@ func TestYield(t *testing.T) {
 		assert.Contains(t, body["error"], `"other"`)
 	}
 	status, _ = b.ask("DELETE", "/yield?seconds=3")
+	assert.Equal(t, http.StatusBadRequest, status)
+}
+
+// TestOtherSitesHaveNoSay on any route: by another name that leads here, or by a query of which only a part can be read.
+func TestOtherSitesHaveNoSay(t *testing.T) {
+	b := newBench(t, nil)
+	b.connect(1)
+	for _, route := range []string{"GET /", "GET /live", "GET /rank", "GET /step", "GET /step.pftrace", "GET /status", "POST /trace", "POST /yield", "DELETE /yield"} {
+		method, path, _ := strings.Cut(route, " ")
+		status, _, _ := b.get(method, path+"?rank=7%", nil)
+		assert.Equal(t, http.StatusBadRequest, status, "%s with a malformed query", route)
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+b.r.control.Addr().String()+path, nil)
+		require.NoError(t, err)
+		r.Host = "evil.example:8988"
+		answer, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%s by another name", route)
+	}
+	status, _, _ := b.get("GET", "/rank?run=r1&rank=x", nil)
 	assert.Equal(t, http.StatusBadRequest, status)
 }

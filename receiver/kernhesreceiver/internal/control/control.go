@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/internal/webguard"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 )
@@ -82,8 +83,8 @@ func (c *Endpoint) handle(pattern, does string, h http.HandlerFunc) {
 	c.mux.HandleFunc(pattern, h)
 }
 
-// Start listens on endpoint, host:port.
-func (c *Endpoint) Start(ctx context.Context, endpoint string) error {
+// Start listens on endpoint, host:port. Requests may ask for its host, localhost, an address, or one of hosts.
+func (c *Endpoint) Start(ctx context.Context, endpoint string, hosts ...string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", endpoint)
 	if err != nil {
 		return fmt.Errorf("control endpoint: %w", err)
@@ -91,7 +92,7 @@ func (c *Endpoint) Start(ctx context.Context, endpoint string) error {
 	c.listener = listener
 	c.server = &http.Server{
 		// A page in a browser on this host must not ask for anything.
-		Handler:           http.NewCrossOriginProtection().Handler(c.mux),
+		Handler:           webguard.Handler(c.mux, append(webguard.Endpoint(endpoint), hosts...)),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      maxTraceWait + 10*time.Second,

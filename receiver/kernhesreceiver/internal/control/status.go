@@ -28,6 +28,7 @@ type Status struct {
 	Delivery *deliveryStatus `json:"delivery,omitempty"` // what goes wrong with the logs pipeline, which has the archive, and the dump; absent: nothing
 	Problems []string        `json:"problems"`           // for people, most severe first
 	Sessions []sessionStatus `json:"sessions"`
+	LeftOut  int             `json:"ranks_left_out"` // ranks that are not in sessions: those with most list but some
 }
 
 // A sessionStatus is one engine process.
@@ -167,6 +168,7 @@ func NewStatus(now time.Time, receiver Receiver, sessions []fleet.Session) Statu
 		return cmp.Or(cmp.Compare(a.Run, b.Run), cmp.Compare(a.firstRank(), b.firstRank()), cmp.Compare(a.Session, b.Session))
 	})
 	s.Problems = problems(&s, receiver.Refused, fleet.SilentRuns(sessions))
+	s.bound()
 	return s
 }
 

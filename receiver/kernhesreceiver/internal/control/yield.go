@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/wire"
@@ -50,7 +51,7 @@ var errNoneAsked = errors.New("no connected engine is so")
 type engines interface {
 	Standings() []fleet.Standing                    // of all
 	Standing(session uint64) (fleet.Standing, bool) // of one; false: it has ended
-	Command(session uint64, frame []byte) bool      // sends a frame; false: its connection ends, or there is none
+	Command(session uint64, frame []byte) bool      // sends a frame within some seconds; false: its connection ends, or there is none
 }
 
 // yield asks engines to let go of CUPTI, or to take it back, and waits for a while until they have.
@@ -59,12 +60,7 @@ func yield(ctx context.Context, all engines, ask yieldAsk) ([]yieldAnswer, error
 	if ask.time == 0 {
 		frame = wire.AppendControl(nil, wire.CommandResume, 0)
 	}
-	var told []uint64
-	for _, s := range all.Standings() {
-		if ask.fits(&s) && all.Command(s.Session, frame) {
-			told = append(told, s.Session)
-		}
-	}
+	told := tell(all, frame, ask.fits)
 	ctx, cancel := context.WithTimeout(ctx, yieldWait)
 	defer cancel()
 	look := time.NewTicker(yieldLook)
@@ -92,6 +88,26 @@ func yield(ctx context.Context, all engines, ask yieldAsk) ([]yieldAnswer, error
 			return answers, nil
 		}
 	}
+}
+
+// tell sends a frame to all engines that fit at once: one that does not read keeps no other waiting. It returns those that took it.
+func tell(all engines, frame []byte, fits func(*fleet.Standing) bool) (told []uint64) {
+	var mu sync.Mutex
+	var telling sync.WaitGroup
+	for _, s := range all.Standings() {
+		if !fits(&s) {
+			continue
+		}
+		telling.Go(func() {
+			if all.Command(s.Session, frame) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, s.Session)
+			}
+		})
+	}
+	telling.Wait()
+	return told
 }
 
 func answerOf(s *fleet.Standing) yieldAnswer {

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -102,4 +103,31 @@ func TestYieldLooksOnlyAtThoseItAsked(t *testing.T) {
 	require.Len(t, answers, 1)
 	require.False(t, answers[0].Subscribed)
 	require.Equal(t, countedEngines{all: 1, one: 3, sent: 1}, *c)
+}
+
+// stuckEngines are engines none of which takes a command before all have been asked.
+type stuckEngines struct {
+	countedEngines
+	asked sync.WaitGroup
+}
+
+func (e *stuckEngines) Standings() (all []fleet.Standing) {
+	for i := range uint64(8) {
+		all = append(all, fleet.Standing{Session: i + 1, Connected: true})
+	}
+	return all
+}
+
+func (e *stuckEngines) Command(session uint64, _ []byte) bool {
+	e.asked.Done()
+	e.asked.Wait()
+	return session == 1
+}
+
+// TestYieldAsksAllAtOnce: engines that do not read take no time from the others.
+func TestYieldAsksAllAtOnce(t *testing.T) {
+	e := &stuckEngines{}
+	e.asked.Add(8)
+	told := tell(e, nil, func(*fleet.Standing) bool { return true })
+	require.Equal(t, []uint64{1}, told)
 }

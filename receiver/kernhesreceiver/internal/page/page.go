@@ -67,8 +67,12 @@ func Handler(h *history.History, now func() time.Time) http.Handler {
 	})
 	mux.HandleFunc("GET /rank", func(w http.ResponseWriter, r *http.Request) {
 		k, ok := keyOf(r)
+		if !ok {
+			http.Error(w, "want ?run=NAME&rank=NUMBER", http.StatusBadRequest)
+			return
+		}
 		steps := h.Steps(k)
-		if !ok || steps == nil {
+		if steps == nil {
 			http.Error(w, "no such rank: want ?run=NAME&rank=NUMBER of a run that is on the live page", http.StatusNotFound)
 			return
 		}

@@ -137,7 +137,7 @@ func TestFromARankToItsStepsToATimeline(t *testing.T) {
 
 	assert.Equal(t, http.StatusNotFound, get(t, h, "/step?run=r&seq=1").Code)
 	assert.Equal(t, http.StatusNotFound, get(t, h, "/rank?run=r&rank=9").Code)
-	assert.Equal(t, http.StatusNotFound, get(t, h, "/rank?run=r&rank=x").Code)
+	assert.Equal(t, http.StatusBadRequest, get(t, h, "/rank?run=r&rank=x").Code)
 	assert.Equal(t, http.StatusBadRequest, get(t, h, "/step?run=r").Code)
 }
 

@@ -35,8 +35,8 @@ func (s *session) standing() (fleet.Standing, bool) {
 	return fleet.Standing{Session: s.id, Connected: s.conn != nil, Standing: s.engine.Standing()}, true
 }
 
-// writeTimeout is how long a person waits for an engine that does not take a command.
-const writeTimeout = 10 * time.Second
+// writeTimeout is how long a person waits for engines that do not take a command.
+const writeTimeout = 3 * time.Second
 
 // Command sends a frame to the engine of a session; false: its connection ends, or there is none.
 func (t *Sessions) Command(session uint64, frame []byte) bool {
