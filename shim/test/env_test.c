@@ -61,7 +61,7 @@ static void table(void) {
   static const char *const rows[] = {
       "| variable | default | range | meaning |\n| --- | --- | --- | --- |\n| `KERNHES_ENDPOINT` | `unix:///run/kernhes/kernhes.sock` | text | where ",
       "\n| `KERNHES_RUN` | | text | name of ", "\n| `KERNHES_BUFFER_MB` | `128` | 1 to 16384 | MiB that ",
-      "\n| `KERNHES_LINGER_MS` | `200` | 0 to 3600000 | ms for ", "\n| `KERNHES_HES` | `auto` | auto, on, off | the "};
+      "\n| `KERNHES_LINGER_MS` | `200` | 0 to 3600000 | ms for ", "\n| `KERNHES_HES` | `off` | off, on, auto | the "};
   static char text[1 << 16];
   FILE *f = popen(SETTINGS, "r");
   CHECK(f != NULL);
