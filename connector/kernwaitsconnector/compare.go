@@ -218,24 +218,27 @@ func (r *runState) found(f diverge.Found) {
 func (c *comparison) Meeting(m *pairing.Meeting) {
 	l := c.run(m.Seats[0].Rank.Run).ledger
 	l.Meeting(m)
-	last := l.Sum(m.Group, &m.Seats[m.Last])
+	sums := l.Seats(m)
 	c.causes.Meeting(m, func(seat int, why cause.Cause, wait uint64) {
-		l.Sum(m.Group, &m.Seats[seat]).Wait[why] += wait
-		last.Blame[why] += wait
+		sums[seat].Wait[why] += wait
+		sums[m.Last].Blame[why] += wait
 	})
 }
 
+// counts are what is counted of a rank.
+func (c *comparison) counts(r *pairing.Rank) *ledger.Rank { return c.run(r.Run).ledger.Rank(r.ID) }
+
 // Calls counts calls.
 func (c *comparison) Calls(r *pairing.Rank, o pairing.Outcome, n int) {
-	c.run(r.Run).ledger.Rank(r.ID).Calls[o] += uint64(n)
+	c.counts(r).Calls[o] += uint64(n)
 }
 
 // Missing counts a step that a rank lacks.
 func (c *comparison) Missing(r *pairing.Rank, why pairing.Reason) {
-	c.run(r.Run).ledger.Rank(r.ID).Missing[why]++
+	c.counts(r).Missing[why]++
 }
 
 // Dropped counts a step that was not compared.
 func (c *comparison) Dropped(r *pairing.Rank, why pairing.Reason) {
-	c.run(r.Run).ledger.Rank(r.ID).Dropped[why]++
+	c.counts(r).Dropped[why]++
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,26 +31,39 @@ import (
 
 var epoch = time.Unix(1_700_000_000, 0)
 
-// tp2 is the recording of two ranks, packed and read again, rank by rank. change may be nil.
-func tp2(t testing.TB, change func(rank int, s *chunk.Step)) [2][]*chunk.Chunk {
-	t.Helper()
-	var chunks [2][]*chunk.Chunk
-	for rank := range 2 {
+// packedTP2 are the bodies of the chunks of the recording of two ranks, by rank.
+var packedTP2 = sync.OnceValue(func() (bodies [2][][]byte) {
+	for rank := range bodies {
 		r, err := krec.Read(filepath.Join("../../testdata/recordings", fmt.Sprintf("tp2.rank%d.krec.zst", rank)))
-		require.NoError(t, err)
+		if err != nil {
+			panic(err)
+		}
 		of := chunktest.Ranks(r, "run", int64(rank))[0]
-		p := chunk.NewPacker(of.Identity, func(s *chunk.Sealed) {
-			c, err := chunk.Unpack(s.Body)
-			require.NoError(t, err)
-			chunks[rank] = append(chunks[rank], c)
-		})
+		p := chunk.NewPacker(of.Identity, func(s *chunk.Sealed) { bodies[rank] = append(bodies[rank], slices.Clone(s.Body)) })
 		for i := range of.Steps {
-			if change != nil {
-				change(rank, &of.Steps[i])
+			if err := p.Add(&of.Steps[i]); err != nil {
+				panic(err)
 			}
-			require.NoError(t, p.Add(&of.Steps[i]))
 		}
 		p.Cut()
+	}
+	return bodies
+})
+
+// tp2 is the recording of two ranks, rank by rank. change may be nil.
+func tp2(t testing.TB, change func(rank int, s *chunk.Step)) (chunks [2][]*chunk.Chunk) {
+	t.Helper()
+	for rank, bodies := range packedTP2() {
+		for _, body := range bodies {
+			c, err := chunk.Unpack(body)
+			require.NoError(t, err)
+			chunks[rank] = append(chunks[rank], c)
+			for i := range c.Steps {
+				if s := &c.Steps[i]; change != nil && !s.Outside {
+					change(rank, s)
+				}
+			}
+		}
 	}
 	return chunks
 }

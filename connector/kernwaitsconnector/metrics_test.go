@@ -17,9 +17,7 @@ import (
 
 	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
-	"github.com/kernhes/kernhes/internal/chunk/chunktest"
 	"github.com/kernhes/kernhes/internal/chunklog"
-	"github.com/kernhes/kernhes/internal/krec"
 )
 
 // points are the points of the last export, by metric, run and attributes in the order of metadata.yaml.
@@ -65,19 +63,15 @@ func points(t *testing.T, sink *consumertest.MetricsSink) map[string]float64 {
 // recordedLogs are the log records of the two recorded ranks.
 func recordedLogs(t *testing.T) (all []plog.Logs) {
 	t.Helper()
-	for rank := range int64(2) {
-		r, err := krec.Read(fmt.Sprintf("../../testdata/recordings/tp2.rank%d.krec.zst", rank))
-		require.NoError(t, err)
-		of := chunktest.Ranks(r, "run", rank)[0]
-		p := chunk.NewPacker(of.Identity, func(s *chunk.Sealed) {
+	for _, bodies := range packedTP2() {
+		for _, body := range bodies {
+			c, err := chunk.Unpack(body)
+			require.NoError(t, err)
 			logs := plog.NewLogs()
-			chunklog.Put(s, logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), of.Run)
+			sealed := &chunk.Sealed{Body: body, Window: chunk.Window(c.Steps[0].Seq)}
+			chunklog.Put(sealed, logs.ResourceLogs().AppendEmpty().ScopeLogs().AppendEmpty().LogRecords().AppendEmpty(), c.Run)
 			all = append(all, logs)
-		})
-		for i := range of.Steps {
-			require.NoError(t, p.Add(&of.Steps[i]))
 		}
-		p.Cut()
 	}
 	return all
 }

@@ -32,12 +32,45 @@ type Teller struct {
 	Edges Edges
 	of    map[*pairing.Rank]*history
 	norms map[*pairing.Run]norms
+	rooms map[*pairing.Group]*room
 	spans []span
+}
+
+// A room is the ranks of a group in one seq, which has many meetings.
+type room struct {
+	seq   int64
+	ranks []*pairing.Rank
+	of    []*history
+	marks []*mark
+}
+
+// room is that of a meeting.
+func (t *Teller) room(m *pairing.Meeting) *room {
+	at := t.rooms[m.Group]
+	if at == nil {
+		at = &room{}
+		t.rooms[m.Group] = at
+	}
+	if at.seq == m.Seq && m.Nth > 0 && len(at.of) == len(m.Seats) && at.ranks[0] == m.Seats[0].Rank {
+		return at
+	}
+	at.seq, at.ranks, at.of, at.marks = m.Seq, at.ranks[:0], at.of[:0], at.marks[:0]
+	for i := range m.Seats {
+		r := m.Seats[i].Rank
+		h := t.of[r]
+		mk := h.marks[m.Group]
+		if mk == nil {
+			mk = &mark{}
+			h.marks[m.Group] = mk
+		}
+		at.ranks, at.of, at.marks = append(at.ranks, r), append(at.of, h), append(at.marks, mk)
+	}
+	return at
 }
 
 // New returns a Teller that knows no rank.
 func New(edges Edges) *Teller {
-	return &Teller{Edges: edges, of: map[*pairing.Rank]*history{}, norms: map[*pairing.Run]norms{}}
+	return &Teller{Edges: edges, of: map[*pairing.Rank]*history{}, norms: map[*pairing.Run]norms{}, rooms: map[*pairing.Group]*room{}}
 }
 
 // A history is what a rank did so far.
@@ -48,7 +81,7 @@ type history struct {
 	idle    uint64 // ns: before the step, since the end of the one before
 	ended   uint64 // unix ns: the end of the step before
 	foreign uint64 // ns: of the step, that no wait was put down to
-	marks   map[*pairing.Group]mark
+	marks   map[*pairing.Group]*mark
 }
 
 // sums grow over the life of a rank.
@@ -60,6 +93,7 @@ type sums struct {
 
 // A mark is where a rank left a meeting.
 type mark struct {
+	set  bool
 	seq  int64
 	nth  int
 	end  uint64
@@ -82,6 +116,11 @@ type span struct {
 // Forget drops the ranks of a run.
 func (t *Teller) Forget(run *pairing.Run) {
 	for _, r := range run.Ranks() {
+		if h := t.of[r]; h != nil {
+			for g := range h.marks {
+				delete(t.rooms, g)
+			}
+		}
 		delete(t.of, r)
 	}
 	delete(t.norms, run)
@@ -91,7 +130,7 @@ func (t *Teller) Forget(run *pairing.Run) {
 func (t *Teller) Step(r *pairing.Rank, s *digest.Step) {
 	h := t.of[r]
 	if h == nil {
-		h = &history{marks: map[*pairing.Group]mark{}}
+		h = &history{marks: map[*pairing.Group]*mark{}}
 		t.of[r] = h
 	}
 	if h.step != nil {
@@ -120,12 +159,11 @@ func (h *history) pass(to int) {
 }
 
 // since is what a rank did since its group's meeting before.
-func (h *history) since(g *pairing.Group, call *digest.Call) span {
-	m, ok := h.marks[g]
-	s := span{known: ok, seq: m.seq, nth: m.nth, foreign: int64(h.foreign)}
-	if !ok {
-		m = mark{end: h.step.Start, sums: h.sums, seq: h.step.Seq}
+func (h *history) since(m *mark, call *digest.Call) span {
+	if !m.set {
+		return span{foreign: int64(h.foreign)}
 	}
+	s := span{known: true, seq: m.seq, nth: m.nth, foreign: int64(h.foreign)}
 	s.length = int64(call.Start - m.end)
 	s.compute = int64(h.sums.compute + call.Before - m.sums.compute)
 	s.link = int64(h.sums.link - m.sums.link)
@@ -146,22 +184,22 @@ func (h *history) begun(call *digest.Call) span {
 // Meeting calls to with the cause of each wait of a meeting.
 func (t *Teller) Meeting(m *pairing.Meeting, to func(seat int, c Cause, wait uint64)) {
 	t.spans = t.spans[:0]
+	at := t.room(m)
 	for i := range m.Seats {
 		s := &m.Seats[i]
-		h := t.of[s.Rank]
-		h.pass(s.Sites[m.Nth])
-		t.spans = append(t.spans, h.since(m.Group, s.Call(m.Nth)))
+		at.of[i].pass(s.Sites[m.Nth])
+		t.spans = append(t.spans, at.of[i].since(at.marks[i], s.Call(m.Nth)))
 	}
 	last := &m.Seats[m.Last]
 	foreign := uint64(0)
 	for i := range m.Seats {
 		s := &m.Seats[i]
 		wait := m.Wait(i)
-		h := t.of[s.Rank]
+		h := at.of[i]
 		if i != m.Last && wait > 0 {
 			late, other := t.spans[m.Last], t.spans[i]
 			if !late.known || !other.known || late.seq != other.seq || late.nth != other.nth {
-				late, other = t.of[last.Rank].begun(last.Call(m.Nth)), h.begun(s.Call(m.Nth))
+				late, other = at.of[m.Last].begun(last.Call(m.Nth)), h.begun(s.Call(m.Nth))
 				late.idle = int64(wait) - (late.length - other.length) // the rest of the lag was there when the step began
 				late.length += late.idle
 			}
@@ -175,14 +213,13 @@ func (t *Teller) Meeting(m *pairing.Meeting, to func(seat int, c Cause, wait uin
 		h.sums.link += m.Shortest
 		h.passed++
 	}
-	late := t.of[last.Rank]
+	late := at.of[m.Last]
 	late.foreign -= min(late.foreign, foreign)
 	for i := range m.Seats {
 		s := &m.Seats[i]
-		h, call := t.of[s.Rank], s.Call(m.Nth)
-		at := mark{seq: m.Seq, nth: m.Nth, end: call.End(), sums: h.sums}
-		at.sums.compute += call.Until
-		h.marks[m.Group] = at
+		h, call := at.of[i], s.Call(m.Nth)
+		*at.marks[i] = mark{set: true, seq: m.Seq, nth: m.Nth, end: call.End(), sums: h.sums}
+		at.marks[i].sums.compute += call.Until
 	}
 }
 

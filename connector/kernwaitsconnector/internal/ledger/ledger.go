@@ -74,8 +74,36 @@ type Run struct {
 	sums     map[Key]*Sum
 	buses    map[[2]string]*Bus
 	ranks    map[int64]*Rank
+	seats    map[*pairing.Group]*seats
 	calls    map[[2]string]*Call
 	known    map[site]*Call
+}
+
+// seats are the sums of the seats of a group in one seq, which has many meetings.
+type seats struct {
+	seq   int64
+	ranks []*pairing.Rank
+	sums  []*Sum
+}
+
+// Seats are the sums of the seats of a meeting.
+func (l *Run) Seats(m *pairing.Meeting) []*Sum {
+	at := l.seats[m.Group]
+	if at == nil {
+		if len(l.seats) >= maxCalls {
+			clear(l.seats)
+		}
+		at = &seats{}
+		l.seats[m.Group] = at
+	}
+	if at.seq != m.Seq || len(at.sums) != len(m.Seats) || at.ranks[0] != m.Seats[0].Rank || m.Nth == 0 {
+		at.seq, at.sums, at.ranks = m.Seq, at.sums[:0], at.ranks[:0]
+		for i := range m.Seats {
+			at.sums = append(at.sums, l.Sum(m.Group, &m.Seats[i]))
+			at.ranks = append(at.ranks, m.Seats[i].Rank)
+		}
+	}
+	return at.sums
 }
 
 // A site names a call without its texts.
@@ -87,7 +115,7 @@ type site struct {
 
 // New returns a ledger of at most so many label sets.
 func New(maxSeries int) *Run {
-	return &Run{max: maxSeries, families: map[[2]string]*Family{}, sums: map[Key]*Sum{}, buses: map[[2]string]*Bus{}, ranks: map[int64]*Rank{}, calls: map[[2]string]*Call{}, known: map[site]*Call{}}
+	return &Run{max: maxSeries, families: map[[2]string]*Family{}, sums: map[Key]*Sum{}, buses: map[[2]string]*Bus{}, ranks: map[int64]*Rank{}, seats: map[*pairing.Group]*seats{}, calls: map[[2]string]*Call{}, known: map[site]*Call{}}
 }
 
 // Rank is what is counted of a rank.
@@ -119,8 +147,7 @@ func (l *Run) Sum(g *pairing.Group, s *pairing.Seat) *Sum {
 
 // Meeting counts a meeting, but for its waits.
 func (l *Run) Meeting(m *pairing.Meeting) {
-	for i := range m.Seats {
-		sum := l.Sum(m.Group, &m.Seats[i])
+	for i, sum := range l.Seats(m) {
 		sum.Meetings++
 		sum.Transfer += m.Shortest
 		if i == m.Last {

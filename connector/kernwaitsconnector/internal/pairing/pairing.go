@@ -240,7 +240,9 @@ func (c *Comparer) Add(r *Rank, s *digest.Step, now time.Time) {
 	g.steps = append(g.steps, entry{r, s})
 	c.steps++
 	c.bytes += s.Bytes()
-	c.settleReady(r.Run, number, l, now)
+	if len(l.waiting[0].steps) >= len(r.Run.order) { // else Tick looks which ranks have nothing to come
+		c.settleReady(r.Run, number, l, now)
+	}
 	for c.bytes > c.set.MaxBytes && c.settleOldest() {
 	}
 }

@@ -137,6 +137,7 @@ func TestAStepWaitsForItsRanks(t *testing.T) {
 	c.Add(one, step(3, sh, 6), at(16))
 	c.Add(one, step(3+window, sh, 6), at(16))
 	c.Add(zero, step(3+window, sh, 6), at(16))
+	c.Tick(at(16))
 	require.Equal(t, []int64{1, 2, 3 + window}, l.order, "a rank that is far ahead has no step behind")
 	require.Equal(t, [Reasons]int{Absent: 1}, l.missing[0])
 	steps, bytes := c.Pending()

@@ -9,12 +9,13 @@ import (
 
 // A Group is ranks that communicate with each other.
 type Group struct {
-	Name    string // as the steps call it; empty: they do not say, so it is assumed
-	members []*standing
-	seats   []Seat // in the seq that is settled
-	matched []Seat // of them, those that meet
-	next    int    // meeting that is due
-	loose   []bool // by meeting: its kind is not known, and its ranks do not leave together
+	Name     string // as the steps call it; empty: they do not say, so it is assumed
+	members  []*standing
+	seats    []Seat // in the seq that is settled
+	matched  []Seat // of them, those that meet
+	next     int    // meeting that is due
+	compared int    // meetings so far
+	loose    []bool // by meeting: its kind is not known, and its ranks do not leave together
 }
 
 // Label is the group's name as metrics have it.
@@ -109,7 +110,7 @@ func (r *Run) group(name string) *Group {
 
 // judge says what becomes of the calls of a group.
 func (c *Comparer) judge(g *Group) {
-	g.next, g.loose = 0, g.loose[:0]
+	g.next, g.compared, g.loose = 0, 0, g.loose[:0]
 	slices.SortFunc(g.seats, func(a, b Seat) int { return cmp.Compare(a.Rank.ID, b.Rank.ID) })
 	c.sink.Together(g, g.seats)
 	all := func(o Outcome, seats []Seat) {
@@ -128,7 +129,7 @@ func (c *Comparer) judge(g *Group) {
 	all(Unmatched, misfits)
 	missing := len(fits) < len(g.members)
 	for _, m := range g.members {
-		if c.lacks(g, m.rank) {
+		if len(g.seats) < len(g.members) && c.lacks(g, m.rank) {
 			why, ok := c.work.absent[m.rank]
 			if !ok {
 				why = Absent
@@ -150,7 +151,8 @@ func (c *Comparer) judge(g *Group) {
 
 // lacks reports whether a rank has no seat in a group.
 func (c *Comparer) lacks(g *Group, r *Rank) bool {
-	return !slices.ContainsFunc(g.seats, func(s Seat) bool { return s.Rank == r })
+	_, ok := slices.BinarySearchFunc(g.seats, r.ID, func(s Seat, id int64) int { return cmp.Compare(s.Rank.ID, id) })
+	return !ok
 }
 
 // byNumber divides seats into those that have the number of calls that most have, and the others. Of equally many, the number
@@ -223,10 +225,8 @@ func (c *Comparer) isNext(g *Group) bool {
 func (c *Comparer) meet(g *Group, seq int64) {
 	n := g.next
 	g.next++
-	outcome := Compared
-	if len(g.loose) > 0 && g.loose[n] {
-		outcome = NotComparable
-	} else {
+	if len(g.loose) == 0 || !g.loose[n] {
+		g.compared++
 		m := &c.work.meeting
 		*m = Meeting{Group: g, Seq: seq, Nth: n, Seats: g.matched, Shortest: g.matched[0].Call(n).Dur}
 		for i := range m.Seats {
@@ -236,8 +236,14 @@ func (c *Comparer) meet(g *Group, seq int64) {
 		}
 		c.sink.Meeting(m)
 	}
+	if g.due() {
+		return
+	}
 	for i := range g.matched {
-		c.sink.Calls(g.matched[i].Rank, outcome, 1)
+		c.sink.Calls(g.matched[i].Rank, Compared, g.compared)
+		if rest := g.next - g.compared; rest > 0 {
+			c.sink.Calls(g.matched[i].Rank, NotComparable, rest)
+		}
 	}
 }
 
