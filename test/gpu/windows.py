@@ -1,6 +1,7 @@
 """Windows on a GPU: whether leaving CUPTI at steps' boundaries keeps the process, brings every kernel of every window, and costs nothing outside.
 
-WINDOWS (500): windows of each PyTorch load. PROCESSES (20), CLOSES (50): of the engine in plain C. LOADS, PARTS: which.
+WINDOWS (200): windows of each PyTorch load. PROCESSES (8), CLOSES (50): of the engine in plain C. LOADS, PARTS: which. All takes
+some eight minutes.
 """
 
 import array
@@ -224,7 +225,7 @@ def windows():
     """The table's lines; each is printed as it comes."""
     table, folder = [], tempfile.mkdtemp(prefix="kernhes-windows-")
     hearer = Hearer(folder)
-    count, processes, closes = (int(os.environ.get(k, v)) for k, v in (("WINDOWS", "500"), ("PROCESSES", "20"), ("CLOSES", "50")))
+    count, processes, closes = (int(os.environ.get(k, v)) for k, v in (("WINDOWS", "200"), ("PROCESSES", "8"), ("CLOSES", "50")))
     parts = os.environ.get("PARTS", "first loads two wrapper late captures placeless yield busy cost unheld").split()
     few = max(2, processes // 4)
     if "first" in parts:
