@@ -3,7 +3,6 @@ package archive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,78 +262,9 @@ func TestForeignJournalIsSetAside(t *testing.T) {
 	requireOnce(t, d, 1)
 }
 
-// faulty fails what a test says.
-type faulty struct {
-	*Directory
-	mu   sync.Mutex
-	fail func(op, name string) error
-}
-
-func (d *faulty) fault(op, name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.fail == nil {
-		return nil
-	}
-	return d.fail(op, name)
-}
-
-func (d *faulty) set(fail func(op, name string) error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.fail = fail
-}
-
-func (d *faulty) Create(name string) (File, error) { return d.wrap("create", name, d.Directory.Create) }
-func (d *faulty) Open(name string) (File, error)   { return d.wrap("open", name, d.Directory.Open) }
-
-func (d *faulty) wrap(op, name string, open func(string) (File, error)) (File, error) {
-	if err := d.fault(op, name); err != nil {
-		return nil, err
-	}
-	f, err := open(name)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyFile{f, d, name}, nil
-}
-
-func (d *faulty) Holds(name string, f File) bool {
-	return d.Directory.Holds(name, f.(*faultyFile).File)
-}
-
-func (d *faulty) Rename(from, to string) error {
-	if err := d.fault("rename", to); err != nil {
-		return err
-	}
-	return d.Directory.Rename(from, to)
-}
-
-type faultyFile struct {
-	File
-	disk *faulty
-	name string
-}
-
-func (f *faultyFile) WriteAt(b []byte, at int64) (int, error) {
-	if err := f.disk.fault("write", f.name); err != nil {
-		n, _ := f.File.WriteAt(b[:len(b)/2], at)
-		return n, err
-	}
-	return f.File.WriteAt(b, at)
-}
-
-func (f *faultyFile) Sync() error {
-	if err := f.disk.fault("sync", f.name); err != nil {
-		return err
-	}
-	return f.File.Sync()
-}
-
 // TestEachOperationMayFail makes every operation of a kind on files of a kind fail for a while. What was refused is
 // added again; all is there, once, when the disk is well.
 func TestEachOperationMayFail(t *testing.T) {
-	errDisk := errors.New("disk says no")
 	for _, op := range []string{"create", "open", "write", "sync", "rename"} {
 		for _, suffix := range []string{".parquet.open", ".parquet", ".journal", ".new", ".recent"} {
 			t.Run(op+suffix, func(t *testing.T) {
@@ -343,12 +273,7 @@ func TestEachOperationMayFail(t *testing.T) {
 				o.JournalBytes = 1000
 				a := openArchive(t, o)
 				addAll(t, a, noon, 1)
-				d.set(func(o, name string) error {
-					if o == op && strings.HasSuffix(name, suffix) {
-						return fmt.Errorf("%s %s: %w", o, name, errDisk)
-					}
-					return nil
-				})
+				d.set(failing(op, suffix))
 				var again []int64
 				for seq := int64(2); seq < 9; seq++ {
 					err := a.Add([]Chunk{chunkOf(seq)}, noon.Add(time.Duration(seq)*10*time.Minute))
