@@ -68,6 +68,17 @@ func TestDoctorOnBlackwell(t *testing.T) {
 	check("130401", "hes=0 CUPTI_SUCCESS\nhes_on=0\n", "did not turn it on", same)
 	check("130401", "hes=41 X\n", "not with confidential computing (41, X)", same)
 	check("24", "", "this CUPTI has none", same)
+	check("130401", "hes=99 X\n", "CUPTI refuses it (99, X)", same)
+	check("130401", "hes=what\n", "kernhes-probe says what", same)
+	check("130401", "hes=0 CUPTI_SUCCESS\n", "not with MIG", func(m *machine) {
+		run := m.run
+		m.run = func(program string, args ...string) (string, error) {
+			if program == "nvidia-smi" {
+				return "Disabled\nEnabled\n", nil
+			}
+			return run(program, args...)
+		}
+	})
 	check("130401", "hes=0 CUPTI_SUCCESS\n", "not under WSL", func(m *machine) {
 		m.read = func(string) string { return "Linux version 5.15-microsoft-standard-WSL2" }
 	})
