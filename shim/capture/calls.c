@@ -58,9 +58,8 @@ static bool is_first(uint32_t domain) {
          !atomic_exchange(&met[domain], true);
 }
 
-// is_wanted: between windows nothing is traced, either.
 static bool is_wanted(uint32_t domain, uint32_t depth) {
-  return (!mode_is_off() && events_traced()) || asked_hears(domain, depth) || is_first(domain);
+  return !mode_is_off() || asked_hears(domain, depth) || is_first(domain);
 }
 
 bool calls_hears(uint32_t domain, bool push) {

@@ -141,15 +141,6 @@ int main(void) {
   calls_pop(0, nothing); // one too many
   POSTED("-0.0");
 
-  // Between windows the mode is not off, and nothing is traced.
-  events_trace(false);
-  push(0, "heard"), push(0, "unheard");
-  POSTED("+0.1");
-  events_trace(true);
-  push(0, "heard");
-  for (int i = 0; i < 3; i++) calls_pop(0, nothing);
-  POSTED("+0.3-0.2-0.1-0.0");
-
   // A step is heard at its place, however deep.
   mode_set(MODE_OFF, "off");
   asked_place(0, 0, 3);
