@@ -269,7 +269,7 @@ def windows(session, alive, count, length, gap, until):
         before = session.counted()
         ordered += 1
         session.order(ordered, gap, length)
-        end = time.time() + gap + length + 3
+        end = time.time() + gap + length + 1.2  # one that came too late is missed
         while session.counted() == before and time.time() < end and alive():
             time.sleep(0.002)
     return ordered
