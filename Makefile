@@ -20,7 +20,7 @@ help: ## list what there is
 run: build bin/duckdb-run ## build all, play the bundled recordings through it and print where the time went (ONCE=1: then end)
 	@scripts/run
 
-build: dist cli shim wheel ## build everything into bin/
+build: dist cli shim wheel analysis ## build everything into bin/
 
 test: test-go coverage test-c test-python test-boards ## everything: vet, format, Go tests with the race detector, C tests under sanitizers
 
@@ -110,6 +110,10 @@ bin/duckdb-run: $(shell find analysis -name '*.go' -not -name '*_test.go') analy
 TEXTS := ARCHIVE ARCHIVE_B RUN A B FILE
 $(foreach name,$(TEXTS),$(eval override $(name) := $$(value $(name))))
 export $(TEXTS)
+
+analysis: bin/kernhes-analysis ## only kernhes-analysis: DuckDB for kernhes report and kernhes mcp
+bin/kernhes-analysis: $(shell find analysis -name '*.go' -not -name '*_test.go') $(wildcard analysis/report/*.html) analysis/go.mod $(wildcard queries/*.sql queries/*.go) docs/schema.md | setup
+	cd analysis && CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/$@ ./cmd/kernhes-analysis
 
 sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql)
 	@bin/duckdb-run -archive "$$ARCHIVE" -archive-b "$$ARCHIVE_B" -run "$$RUN" -a "$$A" -b "$$B" $$FILE

@@ -2,12 +2,15 @@
 package duck
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -33,6 +36,26 @@ func SQL(name string) (string, error) {
 			return string(own), nil
 		}
 	}
+	return string(text), err
+}
+
+// Names are the queries of queries/.
+func Names() (names []string) {
+	files, _ := queries.Files.ReadDir(".") // it is in the program
+	for _, f := range files {
+		if name := strings.TrimSuffix(f.Name(), ".sql"); name != "views" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// BuiltIn is a query of queries/ by its name. Files on the disk are not read.
+func BuiltIn(name string) (string, error) {
+	if !slices.Contains(Names(), name) {
+		return "", fmt.Errorf("no query %q: want one of %s", name, strings.Join(Names(), ", "))
+	}
+	text, err := queries.Files.ReadFile(name + ".sql")
 	return string(text), err
 }
 
@@ -90,7 +113,12 @@ type Table struct {
 
 // Query runs one or more statements and returns the last one's answer.
 func Query(db *sql.DB, text string) (*Table, error) {
-	rows, err := db.Query(text)
+	return QueryContext(context.Background(), db, text, math.MaxInt)
+}
+
+// QueryContext is Query until the context ends, and for at most so many rows.
+func QueryContext(ctx context.Context, db *sql.DB, text string, most int) (*Table, error) {
+	rows, err := db.QueryContext(ctx, text)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +127,7 @@ func Query(db *sql.DB, text string) (*Table, error) {
 	if t.Columns, err = rows.Columns(); err != nil {
 		return nil, err
 	}
-	for rows.Next() {
+	for len(t.Rows) < most && rows.Next() {
 		row := make([]any, len(t.Columns))
 		to := make([]any, len(row))
 		for i := range row {

@@ -28,6 +28,8 @@ var commands = []command{
 	{"flush", "have the archive close its open files, and list them", flush},
 	{"yield", "have engines let go of CUPTI for a while, for another profiler", yield},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
+	{"report", "report a run of the archive as a page: findings, plots, queries", analyse("report")},
+	{"mcp", "serve the archive to an agent, by the Model Context Protocol", analyse("mcp")},
 	{"run", "start a command with the shim in it", runCommand},
 	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
 	{"doctor", "say whether and how kernhes can trace here", doctor},
@@ -47,6 +49,10 @@ func main() {
 	err := run(os.Args[1:], os.Stdout)
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.As(err, new(exitStatus)):
+		var status exitStatus
+		errors.As(err, &status)
+		os.Exit(int(status))
 	case errors.Is(err, errUsage):
 		fmt.Fprintln(os.Stderr, "kernhes:", err)
 		os.Exit(2)

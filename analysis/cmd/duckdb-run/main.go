@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/kernhes/kernhes/analysis/duck"
-	"github.com/kernhes/kernhes/queries"
 )
 
 func main() {
@@ -23,7 +22,7 @@ func main() {
 	flag.StringVar(&a.B, "b", "", "run or version B, for ab.sql")
 	views := flag.String("views", "views.sql", "file that defines the views (default: the one built in)")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "Usage: duckdb-run [FLAGS] [FILE...]\n\nRuns files of SQL on an archive, or what it reads. A FILE that does not exist is a query that is built in:\n  %s\n\nFlags:\n", strings.Join(builtIn(), " "))
+		fmt.Fprintf(flag.CommandLine.Output(), "Usage: duckdb-run [FLAGS] [FILE...]\n\nRuns files of SQL on an archive, or what it reads. A FILE that does not exist is a query that is built in:\n  %s\n\nFlags:\n", strings.Join(duck.Names(), " "))
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -54,17 +53,6 @@ func run(a duck.Archive, views string, files []string) error {
 		return read(db, os.Stdin, os.Stdout)
 	}
 	return nil
-}
-
-// builtIn are the queries that need no file.
-func builtIn() (names []string) {
-	files, _ := queries.Files.ReadDir(".") // it is in the program
-	for _, f := range files {
-		if name := strings.TrimSuffix(f.Name(), ".sql"); name != "views" {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // read runs statements, each ended by a line that ends with a semicolon.
