@@ -90,7 +90,7 @@ func TestBubblesAreTheCollectorsIdle(t *testing.T) {
 type lane struct {
 	seq     int64
 	outside bool
-	class   uint8
+	class   chunk.Class
 	times   [][2]uint64 // start, duration
 }
 
