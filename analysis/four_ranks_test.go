@@ -80,7 +80,7 @@ type stepBuilder struct {
 	order uint32
 }
 
-func (b *stepBuilder) kernel(what, call, op string, class uint8, dur, wait uint64) {
+func (b *stepBuilder) kernel(what, call, op string, class chunk.Class, dur, wait uint64) {
 	b.Shape.Positions = append(b.Shape.Positions, chunk.Position{Call: call, Op: op, Name: "_Z1kv", Class: class, Fused: class == chunk.Comm, Stream: 7, Launch: b.order})
 	b.Shape.Hash = b.Shape.Hash*31 + uint64(len(call))
 	b.Launches = append(b.Launches, chunk.Launch{Correlation: b.order})

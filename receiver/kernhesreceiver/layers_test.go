@@ -117,6 +117,7 @@ var layers = map[string][]string{
 		"internal/sim/shim", "internal/sim/truth"},
 
 	"queries":        {},
+	"docs":           {},
 	"scripts":        {},
 	"scripts/mutate": {},
 	"cmd/kernhes": {"internal/faults", "internal/lint", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
@@ -134,7 +135,7 @@ const module = "github.com/kernhes/kernhes/"
 
 // folder is where a package lies in the module.
 func folder(name string) string {
-	for _, top := range []string{"internal/", "receiver/", "connector/", "exporter/", "extension/", "cmd/", "queries", "scripts"} {
+	for _, top := range []string{"internal/", "receiver/", "connector/", "exporter/", "extension/", "cmd/", "queries", "scripts", "docs"} {
 		if strings.HasPrefix(name, top) {
 			return name
 		}
