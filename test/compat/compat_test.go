@@ -1,0 +1,92 @@
+// Package compat_test holds the code of today to what earlier versions wrote: testdata/compat/VERSION has what a shim sent, what a
+// collector answered, chunks, an archive, configurations and public names of each version.
+//
+// A version's folder never changes once it is released. Until then -update writes that of the version in builder-config.yaml anew;
+// what a shim sends is written by the test with the tag chain (make build first).
+package compat_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/internal/krec"
+)
+
+var update = flag.Bool("update", false, "write the folder of the version in builder-config.yaml anew")
+
+const (
+	root   = "../../"
+	folder = root + "testdata/compat/"
+)
+
+// current is the version in builder-config.yaml.
+func current(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(root + "builder-config.yaml")
+	require.NoError(t, err)
+	version := regexp.MustCompile(`(?m)^  version: (\S+)$`).FindSubmatch(text)
+	require.NotNil(t, version)
+	return string(version[1])
+}
+
+// each runs a test for each version.
+func each(t *testing.T, test func(t *testing.T, dir string)) {
+	t.Helper()
+	versions, err := filepath.Glob(folder + "*")
+	require.NoError(t, err)
+	require.NotEmpty(t, versions)
+	for _, dir := range versions {
+		t.Run(filepath.Base(dir), func(t *testing.T) { test(t, dir) })
+	}
+}
+
+// rewrites reports whether a test has to write dir anew.
+func rewrites(t testing.TB, dir string) bool { return *update && filepath.Base(dir) == current(t) }
+
+// expected is what a version's engine did: by hand, from how engine builds it.
+type expected struct {
+	Steps     int   `json:"steps"`
+	Kernels   int   `json:"kernels"`
+	Calls     int   `json:"calls"` // different labels
+	ComputeNS int64 `json:"compute_ns"`
+	CommNS    int64 `json:"comm_ns"`
+}
+
+func expectations(t testing.TB, dir string) (e expected) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "expect.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &e))
+	require.Positive(t, e.Steps)
+	return e
+}
+
+// engine is the recording that the folder of this version was made from: 12 decode steps, each of 10 matrix products of 2 µs in one
+// call and an all-reduce of 3 µs in another, none of which overlap.
+func engine() (*krec.Recording, expected) {
+	const steps, products = 12, 10
+	b := krec.NewBuilder()
+	for range steps {
+		b.Push("step:decode seqs=8,tokens=8,kv=8192")
+		b.Push("decode.layers.0.mlp")
+		for range products {
+			b.Run("nvjet_sm90_tst_128x128_64x5_1x2_h_bz_coopB_NNT", 7, 5_000, 2_000) // starts 5 µs after its launch
+			b.Wait(10_000)
+		}
+		b.Pop()
+		b.Push("decode.layers.0.reduce")
+		b.Run("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 7, 5_000, 3_000)
+		b.Pop()
+		b.Pop()
+		b.Wait(20_000)
+	}
+	return b.Recording(), expected{
+		Steps: steps, Kernels: steps * (products + 1), Calls: 2, ComputeNS: steps * products * 2_000, CommNS: steps * 3_000,
+	}
+}
