@@ -120,6 +120,7 @@ var layers = map[string][]string{
 	"docs":           {},
 	"scripts":        {},
 	"scripts/mutate": {},
+	"test/compat":    {},
 	"cmd/kernhes": {"internal/faults", "internal/lint", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
 		"receiver/kernhesreceiver/classes"},
 }
@@ -135,7 +136,7 @@ const module = "github.com/kernhes/kernhes/"
 
 // folder is where a package lies in the module.
 func folder(name string) string {
-	for _, top := range []string{"internal/", "receiver/", "connector/", "exporter/", "extension/", "cmd/", "queries", "scripts", "docs"} {
+	for _, top := range []string{"internal/", "receiver/", "connector/", "exporter/", "extension/", "cmd/", "queries", "scripts", "docs", "test/"} {
 		if strings.HasPrefix(name, top) {
 			return name
 		}
