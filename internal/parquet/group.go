@@ -207,11 +207,19 @@ func describe(table Table, groups []Group, rest []Source) (map[string]string, er
 	take := func(sources []Source) {
 		for _, s := range sources {
 			if s.Rows > 0 {
-				runs[s.Run], ranks[s.Rank], hosts[s.Host], modes[s.Mode] = true, true, true, true
+				list(runs, s.Run)
+				list(ranks, s.Rank)
+				list(hosts, s.Host)
+				list(modes, s.Mode)
 				if window.From == 0 || s.From < window.From {
 					window.From = s.From
 				}
 				window.To = max(window.To, s.To)
+			}
+			if _, known := at[s.key()]; !known && len(all) >= maxFileSources-1 {
+				other := otherSource()
+				other.Rows, other.From, other.To = s.Rows, s.From, s.To
+				s = other
 			}
 			if k, ok := at[s.key()]; ok {
 				all[k].take(&s)
@@ -236,6 +244,13 @@ func describe(table Table, groups []Group, rest []Source) (map[string]string, er
 		values[k] = string(b)
 	}
 	return values, nil
+}
+
+// list adds a value to those that a file lists.
+func list[T string | int64](set map[T]bool, v T) {
+	if len(set) < maxFileValues {
+		set[v] = true
+	}
 }
 
 // sorted is never nil, so that it is [] in JSON.

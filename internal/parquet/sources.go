@@ -4,13 +4,28 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
+
+// Bounds of what a file tells of its sources: its footer, and the archive's journal, hold all of them.
+const (
+	maxSources      = 1024 // of a row group; the rows of further ones are of otherSource
+	maxFileSources  = 4096 // of a file, likewise
+	maxFileValues   = 1024 // runs, ranks, hosts and modes that a file lists
+	maxAccounts     = 4096 // that wait for the group that they go with
+	maxSourceText   = 256  // bytes of a source's texts; the columns have the whole
+	otherSourceRank = -1
+)
+
+// otherSource is the source of rows for which there are too many sources.
+func otherSource() Source { return Source{Run: "other", Rank: otherSourceRank} }
 
 // sources are where the rows of a row group come from, in order of their first row.
 type sources struct {
-	all  []Source
-	last *origin
-	at   int
+	all   []Source
+	index map[sourceKey]int
+	last  *origin
+	at    int
 }
 
 // of is the source that an origin is.
@@ -18,13 +33,24 @@ func (s *sources) of(c *origin) *Source {
 	if c == s.last {
 		return &s.all[s.at]
 	}
-	key := sourceKey{c.Run, c.Rank, c.Device, c.Session}
-	s.last, s.at = c, slices.IndexFunc(s.all, func(o Source) bool { return o.key() == key })
-	if s.at < 0 {
-		s.at = len(s.all)
-		s.all = append(s.all, c.source())
+	key := sourceKey{cutText(c.Run), c.Rank, c.Device, c.Session}
+	at, known := s.index[key]
+	one := c.source()
+	if !known && len(s.all) >= maxSources-1 {
+		one = otherSource()
+		key = one.key()
+		at, known = s.index[key]
 	}
-	if len(c.counts) > 0 {
+	if !known {
+		at = len(s.all)
+		s.all = append(s.all, one)
+		if s.index == nil {
+			s.index = map[sourceKey]int{}
+		}
+		s.index[key] = at
+	}
+	s.last, s.at = c, at
+	if len(c.counts) > 0 && s.all[at].Session == c.Session {
 		s.all[s.at].account = accountOf(c.counts)
 	}
 	return &s.all[s.at]
@@ -32,7 +58,15 @@ func (s *sources) of(c *origin) *Source {
 
 // source is an origin's, without rows.
 func (c *origin) source() Source {
-	return Source{Run: c.Run, Rank: c.Rank, Device: c.Device, Session: c.Session, Host: c.Host, Mode: c.Mode}
+	return Source{Run: cutText(c.Run), Rank: c.Rank, Device: c.Device, Session: c.Session, Host: cutText(c.Host), Mode: cutText(c.Mode)}
+}
+
+// cutText bounds a text, between two runes.
+func cutText(s string) string {
+	if len(s) <= maxSourceText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSourceText], "")
 }
 
 // add counts rows from start to end, unix ns.

@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -83,6 +84,12 @@ type rankKey struct {
 	rank int64
 }
 
+// maxApart is how many ranks' rows wait for row groups of their own. A node has fewer; a session that claims a rank a step would make
+// a row group, of some 5 KB, of each. Rows of further ranks share those of the crowd.
+const maxApart = 256
+
+var crowd = rankKey{"", math.MinInt64}
+
 // rankRows are rows of one rank that wait for their row group, in the order in which they came.
 type rankRows struct {
 	rows   int
@@ -161,8 +168,9 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 		return w.err
 	}
 	key, from := rankKey{c.Run, c.Rank}, &origin{c.Identity, c.Counts}
-	if len(c.Counts) > 0 {
-		w.accounts[sourceKey{c.Run, c.Rank, c.Device, c.Session}] = latest{from, len(c.Steps)+len(c.Copies) == 0}
+	source := sourceKey{cutText(c.Run), c.Rank, c.Device, c.Session}
+	if _, known := w.accounts[source]; len(c.Counts) > 0 && (known || len(w.accounts) < maxAccounts) {
+		w.accounts[source] = latest{from, len(c.Steps)+len(c.Copies) == 0}
 	}
 	if w.table == Copies {
 		return w.wait(key, piece{from: from, copies: c.Copies}, len(c.Copies))
@@ -188,6 +196,10 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 		return nil
 	}
 	r := w.waiting[key]
+	if r == nil && len(w.waiting) >= maxApart {
+		key = crowd
+		r = w.waiting[key]
+	}
 	if r == nil {
 		r = &rankRows{pieces: w.spare}
 		w.spare = nil
