@@ -173,7 +173,7 @@ func observed(a *archive.Archive) metadata.Observed {
 	}
 	return metadata.Observed{
 		Chunks: n.Chunks, DuplicateChunks: n.Duplicates, Rows: rows(n.Rows), LostRows: rows(n.Lost), ClosedFiles: n.Files,
-		ClosedBytes: n.Bytes, RecoveredParts: n.Recovered, UnclosedParts: int64(a.Unclosed()), RemovedFiles: n.Removed,
+		ClosedBytes: n.Bytes, RecoveredParts: n.Recovered, DamagedBytes: n.Damaged, UnclosedParts: int64(a.Unclosed()), RemovedFiles: n.Removed,
 		Failures: n.Failures,
 	}
 }

@@ -56,6 +56,7 @@ type Counts struct {
 	Files      int64 `json:"files"`      // closed
 	Bytes      int64 `json:"bytes"`      // of them
 	Recovered  int64 `json:"recovered"`  // parts that were finished from what was on the disk
+	Damaged    int64 `json:"damaged"`    // bytes of journals that were skipped, since they are no records and whole ones follow
 	Failures   int64 `json:"failures"`   // attempts to write, close or remove that failed
 	Removed    int64 `json:"removed"`    // files, for their age or for space
 	Lost       Rows  `json:"lost"`       // taken, but their files were removed or damaged before they were closed
@@ -64,6 +65,7 @@ type Counts struct {
 // An Archive is a folder into which one process writes. It is safe for concurrent use.
 type Archive struct {
 	o      Options
+	begun  time.Time
 	closer closer
 	recent *recent
 
@@ -90,7 +92,7 @@ func Open(o Options) (*Archive, error) {
 	if o.JournalBytes <= 0 {
 		o.JournalBytes = defaultJournalBytes
 	}
-	a := &Archive{o: o, recent: newRecent()}
+	a := &Archive{o: o, begun: time.Now(), recent: newRecent()}
 	if err := o.Disk.Lock(); err != nil {
 		return nil, err
 	}

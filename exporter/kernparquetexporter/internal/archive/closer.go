@@ -268,8 +268,12 @@ func (c *closer) finish(s *sealed, p *part) (files []Closed, err error) {
 	if recovered {
 		log.Info("A part that was left open is closed", zap.Any("files", files))
 	}
+	if p.damaged > 0 {
+		log.Error("A journal was damaged: what of it is whole was read, and it is kept as ….journal.bad", zap.Int64("skipped_bytes", p.damaged))
+	}
 	c.a.count(func(n *Counts) {
 		n.Lost.add(lost)
+		n.Damaged += p.damaged
 		n.Files += int64(len(files))
 		for _, f := range files {
 			n.Bytes += f.Bytes

@@ -71,7 +71,7 @@ func (d *Directory) Lock() error {
 	if err := os.MkdirAll(d.path, 0o750); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR, d.Mode)
+	f, err := os.OpenFile(d.at(lockName), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, d.Mode)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,8 @@ func (d *Directory) Create(name string) (File, error) {
 func (d *Directory) Open(name string) (File, error) { return d.open(name, os.O_RDWR) }
 
 func (d *Directory) open(name string, flags int) (File, error) {
-	f, err := os.OpenFile(d.at(name), flags, d.Mode)
+	// A link in a file's place would have another file written.
+	f, err := os.OpenFile(d.at(name), flags|syscall.O_NOFOLLOW, d.Mode)
 	if err != nil {
 		return nil, err
 	}

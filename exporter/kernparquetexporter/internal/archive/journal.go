@@ -150,12 +150,14 @@ func recordSum(head, payload []byte) uint32 {
 type reading struct {
 	group func(parquet.Group) error
 	chunk func(body []byte) error // valid during the call
+	skip  func(bytes int64)       // so many are no record, and a whole chunk follows; nil: nobody asks
 }
 
 // all is no limit to what of a journal counts.
 const all = 1<<63 - 1
 
-// readJournal reads a journal up to its last whole record, but not beyond limit bytes. It returns how much that was.
+// readJournal reads a journal up to its last whole record, but not beyond limit bytes. It returns how much that was. What follows the
+// last whole record was torn; damage that a whole chunk follows is skipped.
 func readJournal(f io.ReaderAt, limit int64, to reading) (end int64, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, limit), 1<<16)
 	var buf []byte
@@ -170,7 +172,17 @@ func readJournal(f io.ReaderAt, limit int64, to reading) (end int64, err error) 
 			if first {
 				return 0, errJournal
 			}
-			return end, nil
+			next, err := nextChunk(f, end+1, limit, &buf)
+			if err != nil || next < 0 {
+				return end, err
+			}
+			if to.skip != nil {
+				to.skip(next - end)
+			}
+			end = next
+			base = -1 // no group is read any more
+			r.Reset(io.NewSectionReader(f, end, limit-end))
+			continue
 		}
 		end += recordHead + int64(len(payload))
 		switch kind {
@@ -195,6 +207,45 @@ func readJournal(f io.ReaderAt, limit int64, to reading) (end int64, err error) 
 			}
 		}
 	}
+}
+
+// searched is how much of a journal is looked through for a chunk at a time: a record may lie across two of them.
+const searched = 1 << 20
+
+// maxTried bounds the bytes that are read as if they were records: damage may hold as many beginnings of records as it has bytes.
+const maxTried = 4 << 30
+
+// nextChunk is where the first whole chunk from a place on lies; below 0: there is none. A record of another kind than a chunk is of no use
+// there: groups come before all chunks.
+func nextChunk(f io.ReaderAt, from, limit int64, buf *[]byte) (at int64, err error) {
+	window := make([]byte, searched)
+	tried := int64(0)
+	for from < limit {
+		n, err := io.NewSectionReader(f, from, limit-from).ReadAt(window, 0)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return -1, err
+		}
+		for i := 0; i+recordHead <= n; i++ {
+			h := window[i : i+recordHead]
+			if h[0] != chunkRecord || h[1]|h[2]|h[3] != 0 || uint64(le.Uint32(h[4:])) > chunk.LimitBytes {
+				continue
+			}
+			if tried += int64(le.Uint32(h[4:])); tried > maxTried {
+				return -1, nil
+			}
+			record := bufio.NewReader(io.NewSectionReader(f, from+int64(i), limit-from-int64(i)))
+			if _, _, err := readRecord(record, buf); err == nil {
+				return from + int64(i), nil
+			} else if !errors.Is(err, io.EOF) {
+				return -1, err
+			}
+		}
+		if n < searched {
+			return -1, nil
+		}
+		from += int64(n - recordHead + 1)
+	}
+	return -1, nil
 }
 
 // readRecord reads a record into buf; io.EOF: there is no whole one.

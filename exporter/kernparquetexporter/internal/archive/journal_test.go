@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,8 +40,7 @@ func read(b []byte, limit int64) (groups int, chunks [][]byte, end int64, err er
 	return groups, chunks, end, err
 }
 
-// TestJournalsAreReadUpToTheLastWholeRecord cuts and flips a journal at many places, all of its beginning among them, and puts
-// zeros behind.
+// TestJournalsAreReadUpToTheLastWholeRecord cuts a journal at many places, all of its beginning among them, and puts zeros behind.
 func TestJournalsAreReadUpToTheLastWholeRecord(t *testing.T) {
 	b, bodies := journalOf(t)
 	groups, chunks, end, err := read(b, all)
@@ -68,9 +68,39 @@ func TestJournalsAreReadUpToTheLastWholeRecord(t *testing.T) {
 	for i := 0; i < len(b); i += 1 + i/300 {
 		check("cut at", i, b[:i], all)
 		check("limit", i, b, int64(i))
+	}
+}
+
+// TestAFlippedBitCostsItsRecordOnly: chunks behind it are whole, and are read.
+func TestAFlippedBitCostsItsRecordOnly(t *testing.T) {
+	b, bodies := journalOf(t)
+	ends := []int64{int64(len(b))} // of records, from the last chunk on
+	for i := len(bodies) - 1; i >= 0; i-- {
+		ends = append(ends, ends[len(ends)-1]-recordHead-int64(len(bodies[i])))
+	}
+	slices.Reverse(ends)
+	for i := 0; i < len(b); i += 1 + i/300 {
 		changed := bytes.Clone(b)
 		changed[i] ^= 0x20
-		check("flip at", i, changed, all)
+		want, skipped := [][]byte{}, int64(0)
+		for k, body := range bodies {
+			if int64(i) < ends[k] || int64(i) >= ends[k+1] {
+				want = append(want, body)
+			}
+		}
+		var got [][]byte
+		_, err := readJournal(bytes.NewReader(changed), all, reading{
+			group: func(parquet.Group) error { return nil },
+			chunk: func(body []byte) error { got = append(got, bytes.Clone(body)); return nil },
+			skip:  func(bytes int64) { skipped += bytes },
+		})
+		if err != nil {
+			require.ErrorIs(t, err, errJournal, "flip at %d", i)
+			require.Less(t, int64(i), ends[0], "the head, or a group that cannot be read")
+			continue
+		}
+		require.Equal(t, want, append([][]byte{}, got...), "flip at %d", i)
+		require.Equal(t, int64(i) < ends[len(ends)-2], skipped > 0, "flip at %d: %d skipped", i, skipped)
 	}
 }
 

@@ -26,6 +26,7 @@ type part struct {
 	disk    Disk
 	journal *journal
 	tables  []*table
+	damaged int64 // bytes of its journal that were skipped
 }
 
 // A table is one file of a part.
@@ -209,13 +210,21 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 	if err := keep(); err != nil {
 		return nil, err
 	}
-	if err := p.disk.Remove(p.journal.name); err != nil {
+	if err := p.removeJournal(); err != nil {
 		return nil, fmt.Errorf("journal %s: %w", p.journal.name, err)
 	}
 	p.abandon()
 	// The part is closed, synced or not: a journal that comes back is of files that have their names.
 	_ = p.disk.Sync()
 	return files, nil
+}
+
+// removeJournal removes the journal of a closed part, but keeps a damaged one.
+func (p *part) removeJournal() error {
+	if p.damaged > 0 {
+		return p.disk.Rename(p.journal.name, p.journal.name+".bad")
+	}
+	return p.disk.Remove(p.journal.name)
 }
 
 // discard removes a part that has nothing.
@@ -287,6 +296,7 @@ func (p *part) load(limit int64, o parquet.Options) (lost Rows, err error) {
 			}
 			return p.add(c)
 		},
+		skip: func(bytes int64) { p.damaged += bytes },
 	})
 	if err != nil {
 		return lost, err

@@ -29,6 +29,7 @@ type Observed struct {
 	ClosedFiles     int64
 	ClosedBytes     int64
 	RecoveredParts  int64
+	DamagedBytes    int64
 	UnclosedParts   int64
 	RemovedFiles    int64
 	Failures        int64
@@ -78,6 +79,8 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	one(counter("kernparquet_recovered_parts", "{part}",
 		"Parts (files k, s and c of one roll) that were closed from what a crash or a failed write had left."),
 		func(o *Observed) int64 { return o.RecoveredParts })
+	one(counter("kernparquet_damaged_bytes", "By", "Bytes of journals that were skipped, since they are no records and whole ones follow."),
+		func(o *Observed) int64 { return o.DamagedBytes })
 	level, err := t.meter.Int64ObservableUpDownCounter("otelcol_kernparquet_unclosed_parts", metric.WithUnit("{part}"),
 		metric.WithDescription("Parts that take no more chunks and are not closed yet."))
 	faults = append(faults, err)
