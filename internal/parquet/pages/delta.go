@@ -168,6 +168,17 @@ func appendPacked(b []byte, part *[miniValues]int64, width int) []byte {
 		}
 		return b[:at+size]
 	}
+	if width <= 8 { // eight numbers are width bytes
+		for i := 0; i < miniValues; i += 8 {
+			v := (*[8]int64)(part[i:])
+			w := uint(width)
+			word := uint64(v[0]) | uint64(v[1])<<w | uint64(v[2])<<(2*w) | uint64(v[3])<<(3*w)
+			word |= (uint64(v[4]) | uint64(v[5])<<w | uint64(v[6])<<(2*w) | uint64(v[7])<<(3*w)) << (4 * w)
+			le.PutUint64(to, word)
+			to = to[width:]
+		}
+		return b[:at+size]
+	}
 	var word uint64
 	filled, n := 0, 0
 	for _, v := range part {
