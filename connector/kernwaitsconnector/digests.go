@@ -11,7 +11,10 @@ import (
 	"go.opentelemetry.io/collector/connector"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/otel/metric"
+	"go.uber.org/zap"
 
+	"github.com/kernhes/kernhes/connector/kernwaitsconnector/internal/metadata"
 	"github.com/kernhes/kernhes/internal/chunk"
 	"github.com/kernhes/kernhes/internal/chunklog"
 	"github.com/kernhes/kernhes/internal/digest"
@@ -30,11 +33,16 @@ type digester struct {
 	shapes   *digest.Shapes
 	builders map[builderKey]*digest.Builder
 	whole    time.Time // up to which whole chunks go besides
+	warned   time.Time // of records that were refused
 	server   *server
+	refused  metric.Int64Counter
 }
 
-func newDigester(set connector.Settings, config *Config, next consumer.Logs) *digester {
-	return &digester{set: set, config: config, next: next, shapes: digest.NewShapes(), builders: map[builderKey]*digest.Builder{}}
+func newDigester(set connector.Settings, config *Config, next consumer.Logs) (*digester, error) {
+	d := &digester{set: set, config: config, next: next, shapes: digest.NewShapes(), builders: map[builderKey]*digest.Builder{}}
+	var err error
+	d.refused, err = metadata.RefusedDigests(set.TelemetrySettings)
+	return d, err
 }
 
 // Start begins to answer requests for whole chunks.
@@ -90,10 +98,23 @@ func (d *digester) ConsumeLogs(ctx context.Context, logs plog.Logs) error {
 		}
 	}
 	d.mu.Unlock()
-	if out.LogRecordCount() == 0 {
-		return nil
+	if n := out.LogRecordCount(); n > 0 {
+		if err := d.next.ConsumeLogs(ctx, out); err != nil {
+			d.lost(ctx, int64(n), err)
+		}
 	}
-	return d.next.ConsumeLogs(ctx, out)
+	return nil // chunks that came again would hold up those who sent them
+}
+
+// lost counts records that the next pipeline refused. The archive has what they are of.
+func (d *digester) lost(ctx context.Context, n int64, err error) {
+	d.refused.Add(ctx, n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); now.Sub(d.warned) > time.Minute {
+		d.warned = now
+		d.set.Logger.Warn("the next pipeline refused digests, which are lost; the next minute's are counted only", zap.Error(err))
+	}
 }
 
 // digest is that of a chunk's record; nil: it has no step.

@@ -22,5 +22,5 @@ func createLogsToMetrics(_ context.Context, set connector.Settings, cfg componen
 }
 
 func createLogsToLogs(_ context.Context, set connector.Settings, cfg component.Config, next consumer.Logs) (connector.Logs, error) {
-	return newDigester(set, cfg.(*Config), next), nil
+	return newDigester(set, cfg.(*Config), next)
 }
