@@ -23,6 +23,9 @@ type Config struct {
 	// Directory is where the files go; it is made if need be, and one exporter may have it. Required. Default: "".
 	Directory string `mapstructure:"directory"`
 
+	// Layout is where files lie in it: `flat`, or `hive`, which has folders date=…/run=… (of arrival, in UTC) for engines that read partitions. Default: flat.
+	Layout string `mapstructure:"layout"`
+
 	// FileMode is the permission of the files, octal, less the process's umask. The folder is made with 0750. Default: "0640".
 	FileMode fileMode `mapstructure:"file_mode"`
 
@@ -55,6 +58,12 @@ type Config struct {
 
 	_ struct{}
 }
+
+// Where files lie.
+const (
+	layoutFlat = "flat"
+	layoutHive = "hive"
+)
 
 // RetentionConfig says which closed files are removed; those that are open never are.
 type RetentionConfig struct {
@@ -102,6 +111,7 @@ func createDefaultConfig() component.Config {
 	retry.MaxElapsedTime = 0
 
 	return &Config{
+		Layout:       layoutFlat,
 		FileMode:     fileMode(archive.DefaultMode),
 		Roll:         30 * time.Minute,
 		RowGroupRows: parquet.DefaultRowGroupRows,
@@ -137,6 +147,9 @@ func (c *Config) Validate() error {
 	// Fewer make files of which more is footer than rows; more take 80 MB and upwards before they are written.
 	if c.RowGroupRows < 1024 || c.RowGroupRows > 1<<22 {
 		fault("row_group_rows: %d: want 1024 to %d", c.RowGroupRows, 1<<22)
+	}
+	if c.Layout != layoutFlat && c.Layout != layoutHive {
+		fault("layout: %q: want flat or hive", c.Layout)
 	}
 	switch c.Compression {
 	case "zstd", "snappy", "none":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -38,7 +39,7 @@ type parquetExporter struct {
 	unpacking sync.Mutex // of unpacker
 	unpacker  chunk.Unpacker
 
-	archive *archive.Archive // nil: not started
+	archive archive.Store // nil: not started
 	server  *server
 	stop    context.CancelFunc
 	ticking sync.WaitGroup
@@ -58,7 +59,7 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 	if err != nil {
 		name = ""
 	}
-	a, err := archive.Open(archive.Options{
+	o := archive.Options{
 		Disk: e.disk, Host: archive.HostName(name), Roll: e.config.Roll,
 		MaxAge: e.config.Retention.MaxAge, MaxBytes: e.config.Retention.MaxBytes,
 		Tables: parquet.Options{
@@ -66,7 +67,15 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 			Profile: parquet.Profile(e.config.Profile),
 		},
 		Logger: e.set.Logger,
-	})
+	}
+	var a archive.Store
+	if e.config.Layout == layoutHive {
+		root := archive.NewDirectory(e.config.Directory)
+		root.Mode = fs.FileMode(e.config.FileMode)
+		a, err = archive.OpenPartitions(o, root, e.partition, time.Now())
+	} else {
+		a, err = archive.Open(o)
+	}
 	if err != nil {
 		return fmt.Errorf("directory: %w", err)
 	}
@@ -101,6 +110,13 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		}
 	})
 	return nil
+}
+
+// partition is the disk of a partition's folder.
+func (e *parquetExporter) partition(path string) archive.Disk {
+	d := archive.NewDirectory(path)
+	d.Mode = fs.FileMode(e.config.FileMode)
+	return d
 }
 
 // shutdown closes the open files. What is not closed when ctx ends is closed by the next start.
@@ -166,7 +182,7 @@ func reasonOf(err error) string {
 }
 
 // observed is what the archive has counted, as the instruments take it.
-func observed(a *archive.Archive) metadata.Observed {
+func observed(a archive.Store) metadata.Observed {
 	n := a.Counts()
 	rows := func(r archive.Rows) map[string]int64 {
 		return map[string]int64{string(parquet.Kernels): r.Kernels, string(parquet.Steps): r.Steps, string(parquet.Copies): r.Copies}

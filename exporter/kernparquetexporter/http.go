@@ -29,7 +29,7 @@ type flushed struct {
 }
 
 // serve listens, and answers until shutdown.
-func serve(ctx context.Context, config *confighttp.ServerConfig, hosts []string, host component.Host, set component.TelemetrySettings, a *archive.Archive) (*server, error) {
+func serve(ctx context.Context, config *confighttp.ServerConfig, hosts []string, host component.Host, set component.TelemetrySettings, a archive.Store) (*server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /flush", func(w http.ResponseWriter, r *http.Request) {
 		files, err := a.Flush(r.Context())
