@@ -175,7 +175,7 @@ fuzz: ## each fuzz target for FUZZTIME (30s)
 golden: ## write golden files and generated parts anew
 	go generate ./receiver/... ./connector/...
 	@for dir in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -r dirname | sort -u); do \
-	  go test "$$dir" -update; \
+	  (cd "$$dir" && go test . -update); \
 	done
 
 clean: ## remove what was built and written

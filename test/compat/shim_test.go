@@ -77,7 +77,7 @@ func (c *oldCollector) serve(conn net.Conn) error {
 // TestTodaysShimTalksToAnOldCollector plays an engine through the built shim to a collector of each version: it takes every kernel,
 // and acknowledges the bye.
 func TestTodaysShimTalksToAnOldCollector(t *testing.T) {
-	if dir := folder + current(t); *update {
+	if dir := folder + current(t); rewrites(t, dir) {
 		begin(t, dir)
 	}
 	each(t, func(t *testing.T, dir string) {
