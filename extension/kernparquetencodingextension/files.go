@@ -182,7 +182,7 @@ func (f *files) setAside(name string) error {
 		aside := fmt.Sprintf("%s.%d%s", strings.TrimSuffix(name, f.suffix), n, f.suffix)
 		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
 			f.log.Warn("another file stood here; it has a new name", field(name), zap.String("now", aside))
-			return errors.Join(os.MkdirAll(filepath.Dir(aside), 0o755), os.Rename(name, aside))
+			return errors.Join(os.MkdirAll(filepath.Dir(aside), 0o750), os.Rename(name, aside))
 		}
 	}
 }
@@ -193,11 +193,11 @@ func (f *files) create(name string) (*growing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		return nil, err
 	}
 	temporary := name + ".new"
-	if err := os.WriteFile(temporary, b, 0o644); err != nil {
+	if err := os.WriteFile(temporary, b, 0o640); err != nil {
 		return nil, errors.Join(err, os.Remove(temporary))
 	}
 	return g, os.Rename(temporary, name)

@@ -131,6 +131,7 @@ func TestPackages(t *testing.T) {
 		assert.Contains(t, read("engine", file), "Permission denied")
 		assert.Contains(t, read("outsider", file), "Permission denied")
 		assert.Contains(t, read("engine", "/etc/kernhes/config.yaml"), "Permission denied")
+		assert.Empty(t, m.must("find", "/var/lib/kernhes", "-perm", "/007"), "others may do something")
 		m.play("outsider", "refused", "max", "KERNHES_LINGER_MS=500").end(3)
 		assert.NotContains(t, get(page), `"refused"`)
 	})

@@ -63,7 +63,7 @@ func Open(path string, from int64, each func(Entry)) (*File, error) {
 
 // open opens the path. Two writers would not know of each other's steps, so that it is locked.
 func (f *File) open() error {
-	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}

@@ -42,6 +42,18 @@ func TestAPartialWriteLeavesNoTornLine(t *testing.T) {
 	require.Equal(t, []string{"a", "d"}, steps)
 }
 
+// TestOthersDoNotReadTheDump also with a umask that takes nothing away: ranges' texts are in it.
+func TestOthersDoNotReadTheDump(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "steps.jsonl")
+	d, err := Open(path, 0, nothing)
+	require.NoError(t, err)
+	require.NoError(t, d.Close())
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode())
+}
+
 func TestDumpRefuses(t *testing.T) {
 	dir := t.TempDir()
 	check := func(name, content, want string) {

@@ -152,7 +152,7 @@ func (j *journal) rewrite() error {
 		return err
 	}
 	next := j.path + ".new"
-	if err := os.WriteFile(next, text, 0o644); err != nil {
+	if err := os.WriteFile(next, text, 0o640); err != nil {
 		return fmt.Errorf("dump: journal: %w", err)
 	}
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_APPEND, 0)
