@@ -59,3 +59,28 @@ func TestTableFindsTheLatestLaunchOfAnID(t *testing.T) {
 	}
 	require.Nil(t, table.get(next+1<<20))
 }
+
+// TestIdsThatShareASlotAreSpread: an engine may choose its ids so that all share the low bits.
+func TestIdsThatShareASlotAreSpread(t *testing.T) {
+	var all table
+	const n = 1 << 14
+	for i := range uint32(n) {
+		all.put(&Launch{Correlation: i << 18})
+	}
+	longest, found := 0, 0
+	for _, l := range all.slots {
+		chain := 0
+		for ; l != nil; l = l.next {
+			chain++
+		}
+		longest, found = max(longest, chain), found+chain
+	}
+	if longest > maxChain || found != n {
+		t.Errorf("%d of %d launches, up to %d in a slot", found, n, longest)
+	}
+	for i := range uint32(n) {
+		if l := all.get(i << 18); l == nil || l.Correlation != i<<18 {
+			t.Fatalf("launch %d is not found", i)
+		}
+	}
+}

@@ -18,10 +18,18 @@ func (p *Process) kernels(f wire.Frame) error {
 		return err
 	}
 	p.shim.kernels.heard += uint64(len(records))
-	p.takeKernels(records, f.Number, p.present())
-	if len(p.names.Early) > 0 {
-		p.early = append(p.early, early{frame: f.Number, kernels: p.names.Early})
-		p.names.Early = nil
+	now := p.present()
+	for first := true; len(records) > 0; first = false {
+		if !first {
+			p.between()
+		}
+		n := min(part, len(records))
+		p.takeKernels(records[:n], f.Number, now)
+		records = records[n:]
+		if len(p.names.Early) > 0 {
+			p.early = append(p.early, early{frame: f.Number, kernels: p.names.Early})
+			p.names.Early = nil
+		}
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ type Process struct {
 	untraced     bool   // tracing is off
 	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
 	accountEnded bool
+	between      func() // is called between two parts of a large frame
 
 	overflowed  uint64  // steps that counted in no series of their own
 	shed        uint64  // times that what was open was given up
@@ -69,6 +70,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
 		nccl:    nccl.New(),
 		classes: classes{overrides: map[override]span.Class{}},
+		between: func() {},
 		dropped: map[string]uint64{}, shim: shimBooks{stats: map[uint32]uint64{}},
 	}
 	p.identify(hello.Info)
@@ -101,6 +103,12 @@ func (p *Process) tracing() {
 	p.steps.Traced(!off)
 	p.lost(p.now)
 }
+
+// part is how many records of a frame are taken at a time: at some 0.5 µs each, 2 ms.
+const part = 4096
+
+// Pause has a function called between two parts of a large frame, while all counts agree. It may let others read the account.
+func (p *Process) Pause(between func()) { p.between = between }
 
 // Received is the highest numbered frame taken.
 func (p *Process) Received() uint64 { return p.lastFrame }
@@ -177,7 +185,13 @@ func (p *Process) take(f wire.Frame) error {
 	case wire.KindStrings:
 		return p.names.Strings(f.Body)
 	case wire.KindEvents:
-		return wire.Events(f.Body, func(e wire.Event) { p.event(e, f) })
+		n := 0
+		return wire.Events(f.Body, func(e wire.Event) {
+			p.event(e, f)
+			if n++; n%part == 0 {
+				p.between()
+			}
+		})
 	case wire.KindKernels:
 		return p.kernels(f)
 	case wire.KindCopies:

@@ -101,7 +101,7 @@ func (f *Feed) acknowledge(ctx context.Context) Ack {
 func (f *Feed) Leave() {
 	f.t.set.Starts.Leave(f.s.id)
 	f.s.mu.Lock()
-	f.s.conn = nil
+	f.s.conn.set(nil)
 	f.s.left = time.Now()
 	f.s.mu.Unlock()
 	f.s.ingest <- struct{}{}

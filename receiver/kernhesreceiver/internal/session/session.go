@@ -3,8 +3,8 @@
 package session
 
 import (
-	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kernhes/kernhes/internal/wire"
@@ -29,6 +29,9 @@ type Account interface {
 	Standing() engine.Standing
 }
 
+// A pausing account takes a large frame in parts, and calls between two of them.
+type pausing interface{ Pause(between func()) }
+
 // A session is one engine process over all its connections.
 //
 //	       connect                    connection ends                reconnect_timeout
@@ -42,9 +45,13 @@ type session struct {
 	place  uint64        // among the sessions of the table, in the order in which they began
 	ingest chan struct{} // the ingest lock: holds one token, and whoever has it feeds the engine
 
+	conn   connection
+	latest atomic.Pointer[published]
+	asked  atomic.Bool // somebody wants to know how it stands
+	over   atomic.Bool // it has ended
+
 	mu      sync.Mutex
 	engine  Account
-	conn    net.Conn            // nil: none is connected
 	left    time.Time           // when the last connection ended
 	heard   time.Time           // when the last frame came
 	acked   uint64              // highest frame acknowledged, and journaled if there is a dump
@@ -60,6 +67,10 @@ type session struct {
 func newSession(id uint64, e Account, past remembered) *session {
 	s := &session{id: id, ingest: make(chan struct{}, 1), engine: e, acked: past.frame, heard: time.Now()}
 	s.ingest <- struct{}{}
+	if e, ok := e.(pausing); ok {
+		e.Pause(s.pause)
+	}
+	s.latest.Store(&published{heard: s.heard, reports: e.Reports(), standing: e.Standing()})
 	return s
 }
 
@@ -172,6 +183,7 @@ func (s *session) ackLine(frame uint64) jsonl.AckLine {
 // says why it could not be: then it returns how many lines are given up. The caller holds mu.
 func (s *session) finish(j *journal, gone bool, failed error) (reports []engine.Report, unwritten int, err error) {
 	s.ended = true
+	s.over.Store(true)
 	unwritten = len(s.lines)
 	s.partedLines(unwritten, false)
 	reports = s.reports()

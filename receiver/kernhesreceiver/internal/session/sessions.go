@@ -12,7 +12,6 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
@@ -76,25 +75,6 @@ func (t *Sessions) Close() error {
 	return err
 }
 
-// Live is the sessions that have not ended.
-func (t *Sessions) Live(now time.Time) (sessions []fleet.Session) {
-	for _, s := range t.all() {
-		s.mu.Lock()
-		if !s.ended {
-			one := fleet.Session{ID: s.id, Connected: s.conn != nil, Reports: s.reports()}
-			fleet.MarkDown(one.Reports, max(0, now.Sub(s.heard)))
-			settled, by := s.engine.Holds()
-			one.OpenFrames, one.HeldBy = s.engine.Received()-settled, by
-			if !one.Connected {
-				one.Waits = now.Sub(s.left)
-			}
-			sessions = append(sessions, one)
-		}
-		s.mu.Unlock()
-	}
-	return sessions
-}
-
 // Why a connection gets no session.
 var (
 	ErrTooMany  = errors.New("max_sessions are open")
@@ -128,12 +108,9 @@ func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello, 
 		if !s.peer.Same(peer) {
 			return nil, ErrForeign
 		}
-		s.mu.Lock()
-		if known && s.conn != nil {
+		if known && s.conn.close() {
 			t.set.Telemetry.SessionsTakenOver.Add(ctx, 1)
-			_ = s.conn.Close()
 		}
-		s.mu.Unlock()
 		select {
 		case <-s.ingest:
 		case <-ctx.Done():
@@ -141,7 +118,7 @@ func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello, 
 		}
 		s.mu.Lock()
 		if !s.ended {
-			s.conn = conn
+			s.conn.set(conn)
 			s.mu.Unlock()
 			t.set.Starts.Arrive(s.id, hello.Info)
 			return &Feed{t: t, s: s}, nil
@@ -157,11 +134,7 @@ func (t *Sessions) makeRoom(ctx context.Context, newcomer share.Peer) error {
 	if s == nil {
 		return ErrTooMany
 	}
-	s.mu.Lock()
-	if s.conn != nil {
-		_ = s.conn.Close()
-	}
-	s.mu.Unlock()
+	s.conn.close()
 	select {
 	case <-s.ingest:
 	case <-ctx.Done():

@@ -7,32 +7,29 @@ import (
 )
 
 // Standings are all live sessions, as requests for engines see them.
-func (t *Sessions) Standings() (all []fleet.Standing) {
-	for _, s := range t.all() {
-		if one, ok := s.standing(); ok {
-			all = append(all, one)
-		}
-	}
-	return all
-}
+func (t *Sessions) Standings() (all []fleet.Standing) { return standings(t.all()) }
 
 // Standing is one live session; false: it has ended.
-func (t *Sessions) Standing(session uint64) (fleet.Standing, bool) {
-	s := t.table.live(session)
+func (t *Sessions) Standing(id uint64) (fleet.Standing, bool) {
+	s := t.table.live(id)
 	if s == nil {
 		return fleet.Standing{}, false
 	}
-	return s.standing()
-}
-
-// standing is how a session's engine stands; false: it has ended.
-func (s *session) standing() (fleet.Standing, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
+	all := standings([]*session{s})
+	if len(all) == 0 {
 		return fleet.Standing{}, false
 	}
-	return fleet.Standing{Session: s.id, Connected: s.conn != nil, Standing: s.engine.Standing()}, true
+	return all[0], true
+}
+
+// standings are how the engines of sessions stand that have not ended.
+func standings(sessions []*session) (all []fleet.Standing) {
+	for i, p := range look(sessions, true) {
+		if p != nil {
+			all = append(all, fleet.Standing{Session: sessions[i].id, Connected: p.connected, Standing: p.standing})
+		}
+	}
+	return all
 }
 
 // writeTimeout is how long a person waits for engines that do not take a command.
@@ -44,9 +41,7 @@ func (t *Sessions) Command(session uint64, frame []byte) bool {
 	if s == nil {
 		return false
 	}
-	s.mu.Lock()
-	conn := s.conn
-	s.mu.Unlock()
+	conn := s.conn.get()
 	if conn == nil || conn.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 		return false
 	}
