@@ -23,7 +23,7 @@ type Config struct {
 	// Directory is where the files go; it is made if need be, and one exporter may have it. Required. Default: "".
 	Directory string `mapstructure:"directory"`
 
-	// Layout is where files lie in it: `flat`, or `hive`, which has folders date=…/run=… (of arrival, in UTC) for engines that read partitions. Default: flat.
+	// Layout is where files lie in it: `flat`, or `hive`, which has folders TABLE/date=…/run=… (of arrival, in UTC) for engines that read partitions. Default: flat.
 	Layout string `mapstructure:"layout"`
 
 	// FileMode is the permission of the files, octal, less the process's umask. The folder is made with 0750. Default: "0640".

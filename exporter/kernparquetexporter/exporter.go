@@ -72,7 +72,7 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 	if e.config.Layout == layoutHive {
 		root := archive.NewDirectory(e.config.Directory)
 		root.Mode = fs.FileMode(e.config.FileMode)
-		a, err = archive.OpenPartitions(o, root, e.partition, time.Now())
+		a, err = archive.OpenPartitions(o, root, time.Now())
 	} else {
 		a, err = archive.Open(o)
 	}
@@ -110,13 +110,6 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		}
 	})
 	return nil
-}
-
-// partition is the disk of a partition's folder.
-func (e *parquetExporter) partition(path string) archive.Disk {
-	d := archive.NewDirectory(path)
-	d.Mode = fs.FileMode(e.config.FileMode)
-	return d
 }
 
 // shutdown closes the open files. What is not closed when ctx ends is closed by the next start.

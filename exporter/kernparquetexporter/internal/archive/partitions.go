@@ -36,13 +36,13 @@ const (
 
 // Partitions keep chunks as an Archive for each date and run, in paths as Hive has them:
 //
-//	DIRECTORY/date=2026-12-01/run=RUN/k-….parquet
+//	DIRECTORY/k/date=2026-12-01/run=RUN/k-….parquet          closed; likewise s and c
+//	DIRECTORY/.kernparquet/date=2026-12-01/run=RUN/….journal  what is not closed
 //
 // The date is that of the arrival, in UTC. They are safe for concurrent use.
 type Partitions struct {
 	o    Options
 	root *Directory
-	disk func(path string) Disk
 
 	mu    sync.Mutex
 	open  map[string]*partition // by path below the root
@@ -57,17 +57,16 @@ type partition struct {
 	used time.Time
 }
 
-// OpenPartitions takes a folder, and begins to finish what another process left there. o.Disk is not used; disk makes that of a
-// partition's folder, and root is that of the whole.
-func OpenPartitions(o Options, root *Directory, disk func(path string) Disk, now time.Time) (*Partitions, error) {
-	p := &Partitions{o: o, root: root, disk: disk, open: map[string]*partition{}}
+// OpenPartitions takes a folder, and begins to finish what another process left there. o.Disk is not used.
+func OpenPartitions(o Options, root *Directory, now time.Time) (*Partitions, error) {
+	p := &Partitions{o: o, root: root, open: map[string]*partition{}}
 	if err := root.Lock(); err != nil {
 		return nil, err
 	}
-	left, err := filepath.Glob(filepath.Join(root.path, "date=*", "run=*", "*.journal"))
+	left, err := filepath.Glob(filepath.Join(root.path, staging, "date=*", "run=*", "*.journal"))
 	for _, journal := range left {
 		var path string
-		if path, err = filepath.Rel(root.path, filepath.Dir(journal)); err == nil {
+		if path, err = filepath.Rel(filepath.Join(root.path, staging), filepath.Dir(journal)); err == nil {
 			_, err = p.of(path, now)
 		}
 		if err != nil {
@@ -118,7 +117,7 @@ func (p *Partitions) of(path string, now time.Time) (*partition, error) {
 		}
 	}
 	o := p.o
-	o.Disk, o.MaxAge, o.MaxBytes = p.disk(filepath.Join(p.root.path, path)), 0, 0
+	o.Disk, o.MaxAge, o.MaxBytes = newPartitionDisk(p.root, path), 0, 0
 	o.Tables.MaxPending = max(o.Tables.MaxPending/partShare, o.Tables.RowGroupRows)
 	a, err := Open(o)
 	if err != nil {
@@ -220,7 +219,7 @@ func (p *Partitions) Flush(ctx context.Context) (files []Closed, err error) {
 	for _, path := range p.paths() {
 		some, one := p.open[path].Flush(ctx)
 		for _, f := range some {
-			f.Name = filepath.Join(path, f.Name)
+			f.Name = filepath.Join(string(f.Table), path, f.Name)
 			files = append(files, f)
 		}
 		err = errors.Join(err, one)
@@ -282,7 +281,7 @@ func (p *Partitions) Status() Status {
 		}
 		s.Open.JournalBytes += one.Open.JournalBytes
 		for _, f := range one.Open.Files {
-			f.Name = filepath.Join(path, f.Name)
+			f.Name = filepath.Join(staging, path, f.Name)
 			s.Open.Files = append(s.Open.Files, f)
 		}
 	}
@@ -300,19 +299,26 @@ type dated struct {
 func (p *Partitions) removeOld(now time.Time) error {
 	var files []dated
 	total := int64(0)
-	folders, err := filepath.Glob(filepath.Join(p.root.path, "date=*", "run=*"))
+	folders, err := filepath.Glob(filepath.Join(p.root.path, "[ksc]", "date=*", "run=*"))
 	if err != nil {
 		return err
 	}
-	unclosed := map[string][]Name{}
+	unclosed := map[string][]Name{} // by path
 	for _, folder := range folders {
+		path := p.pathOf(folder)
+		if _, ok := unclosed[path]; !ok {
+			entries, err := (&Directory{path: filepath.Join(p.root.path, staging, path)}).List()
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			unclosed[path] = journals(entries)
+		}
 		entries, err := (&Directory{path: folder}).List()
 		if err != nil {
 			return err
 		}
-		unclosed[folder] = journals(entries)
 		for _, e := range entries {
-			if n, ok := parse(tablePattern, e.Name); ok && !slices.Contains(unclosed[folder], n) {
+			if n, ok := parse(tablePattern, e.Name); ok && !slices.Contains(unclosed[path], n) {
 				files = append(files, dated{filepath.Join(folder, e.Name), n, e.Size})
 				total += e.Size
 			}
@@ -334,26 +340,29 @@ func (p *Partitions) removeOld(now time.Time) error {
 		p.ended.Removed++
 	}
 	for _, folder := range folders {
-		p.removeEmpty(folder, unclosed[folder])
+		p.removeEmpty(folder, unclosed[p.pathOf(folder)])
 	}
 	return nil
 }
 
-// removeEmpty removes a folder in which only what belongs to the exporter is left, and that of its date.
+// pathOf is the path of a partition, of the folder of one of its tables.
+func (p *Partitions) pathOf(folder string) string {
+	return filepath.Join(filepath.Base(filepath.Dir(folder)), filepath.Base(folder))
+}
+
+// removeEmpty removes a table's folder in which nothing is left, what the exporter has beside it, and the folders of its date.
 func (p *Partitions) removeEmpty(folder string, unclosed []Name) {
-	path, err := filepath.Rel(p.root.path, folder)
-	if err != nil || p.open[path] != nil || len(unclosed) > 0 {
+	path := p.pathOf(folder)
+	if p.open[path] != nil || len(unclosed) > 0 || os.Remove(folder) != nil { // which fails while it has files
 		return
 	}
-	entries, err := os.ReadDir(folder)
-	if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != lockName && e.Name() != recentName }) {
-		return
+	_ = os.Remove(filepath.Dir(folder))
+	beside := filepath.Join(p.root.path, staging, path)
+	for _, name := range []string{lockName, recentName} {
+		_ = os.Remove(filepath.Join(beside, name))
 	}
-	for _, e := range entries {
-		_ = os.Remove(filepath.Join(folder, e.Name()))
-	}
-	_ = os.Remove(folder)
-	_ = os.Remove(filepath.Dir(folder)) // fails while it has others
+	_ = os.Remove(beside)
+	_ = os.Remove(filepath.Dir(beside))
 }
 
 var (

@@ -36,7 +36,7 @@ func partitionsIn(t *testing.T, dir string, change func(*Options)) *Partitions {
 	if change != nil {
 		change(&o)
 	}
-	p, err := OpenPartitions(o, NewDirectory(dir), func(path string) Disk { return NewDirectory(path) }, noon)
+	p, err := OpenPartitions(o, NewDirectory(dir), noon)
 	require.NoError(t, err)
 	return p
 }
@@ -44,10 +44,10 @@ func partitionsIn(t *testing.T, dir string, change func(*Options)) *Partitions {
 // tables are the closed files of table k below a folder.
 func tables(t *testing.T, dir string) (paths []string) {
 	t.Helper()
-	all, err := filepath.Glob(filepath.Join(dir, "*", "*", "k-*.parquet"))
+	all, err := filepath.Glob(filepath.Join(dir, "k", "*", "*", "k-*.parquet"))
 	require.NoError(t, err)
 	for _, path := range all {
-		rel, err := filepath.Rel(dir, filepath.Dir(path))
+		rel, err := filepath.Rel(filepath.Join(dir, "k"), filepath.Dir(path))
 		require.NoError(t, err)
 		paths = append(paths, rel)
 	}
@@ -63,7 +63,7 @@ func TestPartitionsAreFolders(t *testing.T) {
 	require.NoError(t, p.Add([]Chunk{ofRun("a", 3)}, noon.Add(13*time.Hour)))
 	s := p.Status()
 	require.Len(t, s.Open.Files, 4*3)
-	_, err := OpenPartitions(p.o, NewDirectory(dir), p.disk, noon)
+	_, err := OpenPartitions(p.o, NewDirectory(dir), noon)
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, p.Close(t.Context()))
 	require.NoError(t, p.Close(t.Context()), "twice")
@@ -114,8 +114,10 @@ func TestPartitionsAgeTogether(t *testing.T) {
 	for range retainEach {
 		p.Tick(noon.Add(30 * time.Hour))
 	}
-	_, err := os.Stat(filepath.Join(dir, "date=2026-11-29"))
-	require.ErrorIs(t, err, os.ErrNotExist)
+	for _, folder := range []string{"k", "s", "c", staging} {
+		_, err := os.Stat(filepath.Join(dir, folder, "date=2026-11-29"))
+		require.ErrorIs(t, err, os.ErrNotExist, folder)
+	}
 	require.NoError(t, p.Close(t.Context()))
 	require.Equal(t, []string{"date=2026-11-30/run=b", "date=2026-11-30/run=b"}[:len(tables(t, dir))], tables(t, dir))
 	require.NotEmpty(t, tables(t, dir))
