@@ -4,7 +4,7 @@ import "fmt"
 
 // A Sealed is a chunk that is whole.
 type Sealed struct {
-	Body     []byte // the packer's: valid during the call
+	Body     []byte // whoever is given it may keep it
 	Windowed bool   // it holds steps; else only what is outside of them
 	Window   int64  // of its steps' seqs, if Windowed
 	Steps    int    // of those given to Add, how many end in this chunk, kernels outside any step included
@@ -19,13 +19,12 @@ type Sealed struct {
 //	       Add, AddCopies                     Cut, or no room, or another window
 //	empty ────────────────▶ open ────────────────────────────────────────────────▶ empty
 //
-// It is not safe for concurrent use. Once its buffers have grown it allocates nothing.
+// It is not safe for concurrent use. Once its buffers have grown it allocates bodies only.
 type Packer struct {
 	emit     func(*Sealed)
 	id       Identity
 	identity []byte
 	counts   []byte
-	body     []byte
 
 	open   bool   // something lies in the open chunk
 	sealed Sealed // what the open chunk holds so far
@@ -152,11 +151,11 @@ func (p *Packer) Open() (kernels, copies int) { return p.sealed.Kernels, p.seale
 // Cut emits what is open, if anything is.
 func (p *Packer) Cut() {
 	if p.open {
-		p.body = appendHeader(p.body[:0], p.sections())
+		body := appendHeader(make([]byte, 0, p.size()), p.sections())
 		for _, s := range p.sections() {
-			p.body = append(p.body, s...)
+			body = append(body, s...)
 		}
-		p.sealed.Body = p.body
+		p.sealed.Body = body
 		p.emit(&p.sealed)
 	}
 	p.clear()

@@ -54,7 +54,7 @@ receivers:
   kernhes: {endpoint: "unix://%[1]s/k.sock", control_endpoint: "%[2]s", collection_interval: 10s}
 exporters:
   nop:
-  kernparquet: {directory: "%[1]s/archive", profile: %[6]s, http: {endpoint: "%[3]s"}}
+  kernparquet: {directory: "%[1]s/archive", http: {endpoint: "%[3]s"}}
 extensions:
   pprof: {endpoint: "%[4]s"}
 service:
@@ -78,13 +78,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 	recording := load(b, "tp2.rank0")
 	for _, c := range benchCases {
-		var loads []benchLoad
-		load := func(b *testing.B) []benchLoad {
-			for len(loads) < c.sessions {
-				loads = append(loads, newBenchLoad(recording, c.change, len(loads), benchLaps/c.sessions))
-			}
-			return loads
-		}
+		var load *benchLoad
 		for _, o := range benchOutputs {
 			b.Run(c.name+"/"+o.name, func(b *testing.B) {
 				builds := []string{""}
@@ -92,9 +86,12 @@ func BenchmarkChain(b *testing.B) {
 					builds = append(builds, before)
 				}
 				cost := make([][]float64, len(builds))
+				if load == nil {
+					load = newBenchLoad(recording, c.change)
+				}
 				for b.Loop() {
 					for i, build := range builds {
-						cost[i] = append(cost[i], benchChain(b, build, o, load(b), rounds))
+						cost[i] = append(cost[i], benchChain(b, build, o, load, c.sessions, rounds))
 					}
 				}
 				now := middle(cost[0])
@@ -110,7 +107,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 }
 
-// benchLaps are how often a session, or several together, play the recording.
+// benchLaps are how often a session plays the recording.
 const benchLaps = 20
 
 // middle is the median.
@@ -119,20 +116,16 @@ func middle(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// A benchLoad is the frames of one session.
+// A benchLoad is the frames of a session behind its HELLO, which alone says whose they are.
 type benchLoad struct {
-	hello   func(round int) []byte
-	frames  [][]byte // behind it
-	kernels int
-	last    uint64 // number of its last frame
+	recording *krec.Recording
+	frames    [][]byte
+	kernels   int
+	last      uint64 // number of its last frame
 }
 
-func newBenchLoad(r *krec.Recording, change func(int, *krec.Recording), session, laps int) benchLoad {
-	o := fakeshim.Options{Run: "bench", Rank: strconv.Itoa(session), Session: uint64(session + 1), Deliver: fakeshim.Flush}
-	l := benchLoad{frames: fakeshim.Laps(r, o, laps, change)[1:], hello: func(round int) []byte {
-		o.Session = uint64(1 + session + round<<8)
-		return fakeshim.Laps(r, o, 0, nil)[0]
-	}}
+func newBenchLoad(r *krec.Recording, change func(int, *krec.Recording)) *benchLoad {
+	l := &benchLoad{recording: r, frames: fakeshim.Laps(r, fakeshim.Options{Deliver: fakeshim.Flush}, benchLaps, change)[1:]}
 	for _, f := range l.frames {
 		if wire.LittleEndian.Uint16(f[4:]) == 5 { // KERNELS
 			l.kernels += (len(f) - 16) / 64
@@ -142,16 +135,20 @@ func newBenchLoad(r *krec.Recording, change func(int, *krec.Recording), session,
 	return l
 }
 
-// benchChain runs a collector for the loads, all at once and round after round, and returns CPU ns a kernel.
-func benchChain(b *testing.B, build string, o benchOutput, loads []benchLoad, rounds int) float64 {
+// hello is the HELLO of a rank in a round.
+func (l *benchLoad) hello(rank, round int) []byte {
+	o := fakeshim.Options{Run: "bench", Rank: strconv.Itoa(rank), Session: uint64(1 + rank + round<<8)}
+	return fakeshim.Laps(l.recording, o, 0, nil)[0]
+}
+
+// benchChain runs a collector for a load by several sessions at once, round after round, and returns CPU ns a kernel.
+func benchChain(b *testing.B, build string, o benchOutput, load *benchLoad, sessions, rounds int) float64 {
 	dir := b.TempDir()
 	c := &collector{t: b, dir: dir, config: filepath.Join(dir, "config.yaml"), socket: filepath.Join(dir, "k.sock")}
 	archive, profiles := freeAddress(b), freeAddress(b)
-	profile := "fast"
-	text := fmt.Sprintf(benchConfiguration, dir, freeAddress(b), archive, profiles, o.pipelines, profile)
+	text := fmt.Sprintf(benchConfiguration, dir, freeAddress(b), archive, profiles, o.pipelines)
 	if build != "" {
 		b.Setenv("KERNHES_BIN", build)
-		text = strings.ReplaceAll(text, " profile: "+profile+",", "")
 	}
 	require.NoError(b, os.WriteFile(c.config, []byte(text), 0o600))
 	c.start()
@@ -168,12 +165,11 @@ func benchChain(b *testing.B, build string, o benchOutput, loads []benchLoad, ro
 	}
 	before := cpuNanoseconds(b, pid)
 	var sending sync.WaitGroup
-	kernels := 0
-	for _, l := range loads {
-		kernels += l.kernels * rounds
+	kernels := load.kernels * sessions * rounds
+	for rank := range sessions {
 		sending.Go(func() {
 			for round := range rounds {
-				l.send(b, c.socket, round)
+				load.send(b, c.socket, rank, round)
 			}
 		})
 	}
@@ -196,7 +192,7 @@ func benchChain(b *testing.B, build string, o benchOutput, loads []benchLoad, ro
 }
 
 // send sends the frames and waits until the last is acknowledged: then every pipeline has taken every step.
-func (l *benchLoad) send(b *testing.B, socket string, round int) {
+func (l *benchLoad) send(b *testing.B, socket string, rank, round int) {
 	conn, err := net.Dial("unix", socket)
 	require.NoError(b, err)
 	defer conn.Close()
@@ -219,7 +215,7 @@ func (l *benchLoad) send(b *testing.B, socket string, round int) {
 			}
 		}
 	}()
-	frames := append(net.Buffers{l.hello(round)}, l.frames...)
+	frames := append(net.Buffers{l.hello(rank, round)}, l.frames...)
 	_, err = frames.WriteTo(conn)
 	require.NoError(b, err)
 	select {

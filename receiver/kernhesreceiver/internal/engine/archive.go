@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -26,9 +25,10 @@ func recordsOf(c *chunk.Sealed) records { return records{uint64(c.Kernels), uint
 //	final steps, kernels outside any ──▶ packers, one a device ──cut──▶ chunks ──▶ session
 //	frames on which they rest:             packed.open            the chunk's hold
 type outbound struct {
-	chunks []OutboundChunk
-	totals []OutboundStep
-	holds  openHolds // of those, and of what was taken and is not released
+	chunks  []OutboundChunk
+	columns []uint64 // of the step that is being packed
+	totals  []OutboundStep
+	holds   openHolds // of those, and of what was taken and is not released
 }
 
 // TakeSteps returns the steps that became final since the last call.
@@ -94,7 +94,6 @@ func (p *Process) packer(d *deviceState, rank int64) *chunk.Packer {
 // post queues a chunk.
 func (p *Process) post(d *deviceState, s *chunk.Sealed) {
 	kept := *s
-	kept.Body = bytes.Clone(s.Body) // the packer's is valid during the call
 	n, b := recordsOf(&kept), &d.packed.books
 	b.sealed.add(n)
 	hold := p.holds.add(max(uint64(d.packed.open), 1), func(taken bool) {
@@ -112,7 +111,7 @@ func (p *Process) post(d *deviceState, s *chunk.Sealed) {
 // pack takes a final step.
 func (p *Process) pack(d *deviceState, s *step.Step, n numbered) {
 	rank := d.stepRank(s)
-	c := chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
+	c := p.chunkStep(s, p.chunkShape(d, shapeOf{s.Shape, s.Group, rank}))
 	c.Seq, c.Pairs = int64(n.seq), n.pairs
 	d.packed.held.final(s.ID, stepName{c.Seq, c.Occurrence})
 	p.add(d, rank, s.Frame, &c)
@@ -129,13 +128,15 @@ func (p *Process) add(d *deviceState, rank int64, frame uint64, c *chunk.Step) {
 	d.packed.open.with(frame) // its end lies in the packer, whatever was cut before
 }
 
-// chunkStep translates a step.
-func chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
+// chunkStep translates a step. Its columns are valid until the next: a packer keeps nothing of them.
+func (p *Process) chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
+	n := len(s.Spans)
+	p.columns = slices.Grow(p.columns[:0], 2*n)[:2*n]
 	c := chunk.Step{
 		Occurrence: s.Occurrence, Text: s.Text, Program: s.Program, Vars: s.Vars, Group: s.Group, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
 		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
 		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
-		Launches: s.Launches(), Starts: make([]uint64, len(s.Spans)), Durs: make([]uint64, len(s.Spans)),
+		Launches: s.Launches(), Starts: p.columns[:n], Durs: p.columns[n:],
 	}
 	for i, sp := range s.Spans {
 		c.Starts[i], c.Durs[i] = sp.Start, sp.End()-sp.Start
@@ -218,7 +219,7 @@ func (p *Process) packOutside() {
 		if s := d.packed.unattributed; s != nil && len(s.Recorded().Spans) > 0 {
 			p.steps.Finish(s)
 			rank := d.rank
-			c := chunkStep(s, p.set.translate(shapeOf{shape: s.Shape, rank: rank}))
+			c := p.chunkStep(s, p.set.translate(shapeOf{shape: s.Shape, rank: rank}))
 			c.Outside = true
 			p.add(d, rank, d.packed.first, &c)
 		}

@@ -192,8 +192,11 @@ func cut(text string) string {
 
 // fold writes "#" for each number in a text.
 func fold(text string) string {
-	text = cut(text)
 	var b strings.Builder
+	b.Grow(min(len(text), maxFolded))
+	if len(text) > maxFolded {
+		text = cut(text)
+	}
 	for i := range len(text) {
 		switch digit := text[i] >= '0' && text[i] <= '9'; {
 		case !digit:
