@@ -23,7 +23,7 @@ int main(void) {
   struct records r = {.kernels = 50, .copies = 60};
   struct queue q = {.bytes = 70, .most = 80, .base.dropped = 90};
   struct link l = {.sent_bytes = 100, .connects = 110};
-  struct flusher_report report = {.flushes = 120, .flush_ns = 130, .slow = 140, .cpu_ns = 1ull << 60};
+  struct flush_report report = {.flushes = 120, .flush_ns = 130, .slow = 140, .cpu_ns = 1ull << 60};
   uint64_t size;
   CHECK(pool_open(4, 4096));
   uint8_t *lent[] = {pool_lend(&size), pool_lend(&size), pool_lend(&size)};
