@@ -117,10 +117,18 @@ static uint64_t unix_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+// relax lets this thread wait for events while another captures in global mode, which CUDA forbids else (error 900).
+static void relax(void) {
+  int mode = 2; // CU_STREAM_CAPTURE_MODE_RELAXED
+  int (*exchange)(int *) = (int (*)(int *))dlsym(RTLD_DEFAULT, "cuThreadExchangeStreamCaptureMode");
+  if (exchange != NULL) check(exchange(&mode), "cuThreadExchangeStreamCaptureMode");
+}
+
 static _Atomic(void *) shared_exec; // of threads that never captured
 
 static void *stepping(void *times) {
   enter();
+  relax();
   push("engine"); // the first range, with a context: captures are heard from here on
   pop();
   void *stream = make_stream(), *exec = capture(stream, 1, nodes, false), *events[4];
