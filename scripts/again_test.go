@@ -29,7 +29,12 @@ exit "${say%%:*}"
 // again runs scripts/again over answers of a flaky command.
 func again(t *testing.T, answers ...string) (passed bool, out, report, flags string) {
 	t.Helper()
-	dir := t.TempDir()
+	return againIn(t, t.TempDir(), answers...)
+}
+
+// againIn runs it in a folder: command and flags are the same each time.
+func againIn(t *testing.T, dir string, answers ...string) (passed bool, out, report, flags string) {
+	t.Helper()
 	command, reported := filepath.Join(dir, "flaky"), filepath.Join(dir, "report")
 	require.NoError(t, os.WriteFile(command, []byte(flaky), 0o700))
 	b, err := exec.Command("./again", append(append([]string{reported, command}, answers...), "--")...).CombinedOutput()
@@ -40,8 +45,9 @@ func again(t *testing.T, answers ...string) (passed bool, out, report, flags str
 		require.True(t, err == nil || os.IsNotExist(err), "%v", err)
 		return string(text)
 	}
-	calls := strings.Count(read("calls"), "x")
-	require.Equal(t, len(answers), calls, "calls")
+	if calls := strings.Count(read("calls"), "x"); read("report") != "" || calls != 2 {
+		require.Equal(t, len(answers), calls, "calls")
+	}
 	return err == nil, string(b), read("report"), read("flags")
 }
 
@@ -100,5 +106,40 @@ func TestAPartThatFailsWithoutATestMustPassTwice(t *testing.T) {
 		assert.Zero(t, counted(out, "FAIL"), out)
 		passed, _, _, _ = again(t, first, good, bad)
 		assert.False(t, passed)
+	}
+}
+
+// TestAPartThatNeedsASecondTryInTwoRunsInARowFails: the folder stays between runs. A run between them that needs none is the end
+// of it.
+func TestAPartThatNeedsASecondTryInTwoRunsInARowFails(t *testing.T) {
+	for _, first := range []string{bad, "1:no such tool"} {
+		dir := t.TempDir()
+		t.Setenv("AGAIN_MEMORY", filepath.Join(dir, "memory"))
+		second := map[string]string{bad: only}[first]
+		if second == "" {
+			second = good
+		}
+		// The arguments are the command, so those of all runs are equal: what passes at once says so by its call alone.
+		run := func(healthy bool) (bool, string) {
+			t.Helper()
+			for _, name := range []string{"calls", "flags", "report"} {
+				_ = os.Remove(filepath.Join(dir, name))
+			}
+			if healthy {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "calls"), []byte("x\n"), 0o600)) // it answers as at its second call
+			}
+			passed, _, report, _ := againIn(t, dir, first, second, second)
+			return passed, report
+		}
+		passed, _ := run(false)
+		assert.True(t, passed)
+		passed, report := run(false)
+		assert.False(t, passed)
+		assert.Contains(t, report, "needed a second try in the last run too")
+		passed, report = run(true)
+		assert.True(t, passed)
+		assert.Empty(t, report)
+		passed, _ = run(false)
+		assert.True(t, passed, "the run before needed none")
 	}
 }
