@@ -208,6 +208,27 @@ func TestAChangeOfTheMixIsNoChangeInside(t *testing.T) {
 	assert.InDelta(t, c.Now-c.Before, c.Mix, 1e-9)
 }
 
+// TestAChangeInsideAndOfTheMixAddUp: 15 minutes ago each second had 10 decode steps of 100 ms and no other. Now it has 10 of
+// 160 ms and 10 prefill steps of 200 ms.
+func TestAChangeInsideAndOfTheMixAddUp(t *testing.T) {
+	p := newPlayer(1)
+	p.play(2*time.Minute, nil)
+	p.play(14*time.Minute, func(r *Reading) {
+		n := uint64(Tick / time.Second)
+		s := r.Sets[decode]
+		r.Sets[decode] = Sums{s.Steps, s.Wall + 10*n*60e6, s.Compute}
+		prefill := Set{"prefill", "1", "0"}
+		s = r.Sets[prefill]
+		r.Sets[prefill] = Sums{s.Steps + 10*n, s.Wall + 10*n*200e6, s.Compute}
+	})
+	c := p.h.At(p.now).Runs[0].Changed
+	require.NotNil(t, c)
+	assert.InDelta(t, 0.100, c.Before, 1e-9)
+	assert.InDelta(t, 0.180, c.Now, 1e-9)
+	assert.InDelta(t, 0.060*(1+0.5)/2, c.Inside, 1e-9, "decode takes 60 ms longer; it was all steps and is half")
+	assert.InDelta(t, 0.180-0.100-0.045, c.Mix, 1e-9)
+}
+
 func TestARestartOfTheEngineBeginsAnew(t *testing.T) {
 	p := newPlayer(1)
 	p.play(time.Minute, nil)
