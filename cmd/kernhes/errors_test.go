@@ -19,6 +19,9 @@ import (
 // TestEachCommandRefusesAnUnknownFlag and does nothing.
 func TestEachCommandRefusesAnUnknownFlag(t *testing.T) {
 	for _, c := range commands {
+		if c.name == "report" || c.name == "mcp" {
+			continue // kernhes-analysis takes their flags
+		}
 		var out bytes.Buffer
 		assert.ErrorContains(t, run([]string{c.name, "--no-such-flag"}, &out), "no-such-flag", c.name)
 		assert.Empty(t, out.String(), c.name)

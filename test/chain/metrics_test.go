@@ -28,7 +28,10 @@ import (
 type series = string
 
 // own are the labels that belong to a series.
-var own = []string{"kind", "program", "batch", "kv", "reason", "record", "delivery", "limit", "fault", "by", "state", "copy", "source", "link", "end", "le", "transport", "receiver", "table"}
+var own = []string{
+	"kind", "program", "batch", "kv", "reason", "record", "delivery", "limit", "fault", "by", "state", "copy", "source", "link", "end", "le",
+	"transport", "receiver", "table", "why", "cause", "outcome",
+}
 
 func seriesOf(name string, labels map[string]string) series {
 	var pairs []string
