@@ -10,6 +10,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -58,6 +59,7 @@ var limitRows = []struct {
 	{"launches that wait for records", cupti.DefaultLimits.Launches, "the oldest is given up", limitedBy + "{limit=launches}"},
 	{"threads with NCCL ranges", nccl.MaxThreads, "what further ones communicate is not known", limitedBy + "{limit=nccl}"},
 	{"depth of a thread's NCCL ranges", nccl.MaxDepth, "likewise of deeper ones", limitedBy + "{limit=nccl}"},
+	{"matching labels to a manifest's expressions, instructions × bytes", manifest.MaxCost, "kernels of further labels have no op, and the class that their names give", limitedBy + "{limit=manifest}"},
 	{"pairs of communicator and bytes", nccl.MaxCalls, "group and bytes of further ones are not known", limitedBy + "{limit=nccl}"},
 }
 

@@ -5,10 +5,10 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
 
-// limitNames are the limits on one session by the setting that moves them; the last five are fixed.
+// limitNames are the limits on one session by the setting that moves them; the last six are fixed.
 var LimitNames = [...]string{
 	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches", "devices",
-	"nccl",
+	"nccl", "manifest",
 }
 
 // limited counts what did not fit each of limitNames, in their order.
@@ -16,7 +16,7 @@ func (p *Process) limited() [len(LimitNames)]uint64 {
 	r := &p.names.Refused
 	return [...]uint64{
 		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, p.overflowed, p.shed, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
-		p.overDevices.kernels + p.overDevices.copies, p.nccl.Refused(),
+		p.overDevices.kernels + p.overDevices.copies, p.nccl.Refused(), p.matched.Refused(),
 	}
 }
 
@@ -81,6 +81,7 @@ const checks = 256
 // bound gives up what is open when there is too much of it. It is called after each frame.
 func (p *Process) bound(f wire.Frame) {
 	p.unchecked += wire.HeaderSize + len(f.Body)
+	p.matched.Earn(len(f.Body))
 	switch {
 	case p.steps.Opened() > step.MaxOpen:
 	case p.unchecked <= p.set.maxBytes/checks:

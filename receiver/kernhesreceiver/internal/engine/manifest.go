@@ -55,6 +55,7 @@ type classes struct {
 	manifest           *manifest.Manifest // nil: there is none
 	manifestFromEngine bool
 	overrides          map[override]span.Class
+	matched            manifest.Memory
 	mismatches         uint64 // kernels and launches that the manifest does not explain, once for each new shape
 	reclass            func() // has kernels of names and graphs classed anew
 }
@@ -76,7 +77,7 @@ func (c *classes) classShape(program string, positions []step.Position, of []ste
 	for i := range positions {
 		kernels[i] = manifest.Kernel{Call: positions[i].Call, Name: positions[i].Name}
 	}
-	meanings, mismatches := c.manifest.Match(program, kernels)
+	meanings, mismatches := c.manifest.MatchIn(&c.matched, program, kernels)
 	c.mismatches += uint64(mismatches)
 	for i, m := range meanings {
 		pos := &positions[i]

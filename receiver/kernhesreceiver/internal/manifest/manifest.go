@@ -65,9 +65,14 @@ func (m *Manifest) Programs() int { return len(m.programs) }
 // Kernels meet calls by label; in a step without labels, by their order in the program. Mismatches is how many
 // kernels met no launch, and how many launches that always make a kernel met none.
 func (m *Manifest) Match(program string, kernels []Kernel) (meanings []Meaning, mismatches int) {
+	return m.MatchIn(&Memory{}, program, kernels)
+}
+
+// MatchIn is Match with what is remembered of a session.
+func (m *Manifest) MatchIn(memory *Memory, program string, kernels []Kernel) (meanings []Meaning, mismatches int) {
 	meanings = make([]Meaning, len(kernels))
 	if m.programs == nil {
-		return meanings, m.matchRules(kernels, meanings)
+		return meanings, m.matchRules(memory, kernels, meanings)
 	}
 	p := m.programs[program]
 	if p == nil {

@@ -2,8 +2,8 @@ package manifest
 
 import (
 	"regexp"
+	"regexp/syntax"
 
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/classify"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
 
@@ -24,10 +24,10 @@ const maxRules = 4096
 
 // A rule of the open form says what kernels mean whose call and name it fits.
 type rule struct {
-	label   string         // or
-	pattern *regexp.Regexp // of the label
-	kernel  *regexp.Regexp // of the kernel's path (classify.Path); nil: any
-	meaning Meaning        // Op and Name may use the pattern's groups: $1, ${layer}
+	label   string      // or
+	pattern *expression // of the label
+	kernel  *expression // of the kernel's path (classify.Path); nil: any
+	meaning Meaning     // Op and Name may use the pattern's groups: $1, ${layer}
 }
 
 // open reads the open form.
@@ -51,10 +51,19 @@ func (m *Manifest) open(root *value) error {
 	if len(calls.list) > maxRules {
 		return calls.fault("%d rules, at most %d", len(calls.list), maxRules)
 	}
+	left := maxExpressions
 	for _, v := range calls.list {
 		r, err := readRule(v)
 		if err != nil {
 			return err
+		}
+		for _, e := range []*expression{r.pattern, r.kernel} {
+			if e != nil {
+				left -= e.instructions
+			}
+		}
+		if left < 0 {
+			return v.fault("the expressions up to here have more than %d instructions", maxExpressions)
 		}
 		m.rules = append(m.rules, r)
 	}
@@ -101,51 +110,43 @@ func readRule(v *value) (r rule, err error) {
 }
 
 // expression is the member of a key as a regular expression, nil if there is none.
-func (v *value) expression(key string) (*regexp.Regexp, error) {
+func (v *value) expression(key string) (*expression, error) {
 	member := v.get(key)
 	if member == nil {
 		return nil, nil
+	}
+	tree, err := syntax.Parse(member.text, syntax.Perl)
+	if err != nil {
+		return nil, member.fault("%w", err)
+	}
+	n := instructions(tree, maxExpression)
+	if n < 0 {
+		return nil, member.fault("the expression has more than %d instructions", maxExpression)
 	}
 	re, err := regexp.Compile(member.text)
 	if err != nil {
 		return nil, member.fault("%w", err)
 	}
-	return re, nil
+	return &expression{re, n}, nil
 }
 
 // matchRules gives kernels the meaning of the first rule that fits. A label that no rule fits is a mismatch.
-func (m *Manifest) matchRules(kernels []Kernel, meanings []Meaning) (mismatches int) {
+func (m *Manifest) matchRules(memory *Memory, kernels []Kernel, meanings []Meaning) (mismatches int) {
+	memory.forget(m)
 	for i, k := range kernels {
 		if k.Call == "" {
 			continue
 		}
-		met := false
-		for j := range m.rules {
-			meaning, call, ok := m.rules[j].match(k)
-			met = met || call
-			if ok {
-				meanings[i] = meaning
-				break
-			}
+		of, ok := memory.meaning(k)
+		if !ok {
+			memory.refused++
 		}
-		if !met {
+		meanings[i] = of.meaning
+		if !of.met {
 			mismatches++
 		}
 	}
 	return mismatches
-}
-
-// match reports whether the rule fits the kernel's call, and whether it fits its name too.
-func (r *rule) match(k Kernel) (m Meaning, call, ok bool) {
-	m = r.meaning
-	if r.pattern == nil {
-		call = k.Call == r.label
-	} else if groups := r.pattern.FindStringSubmatchIndex(k.Call); groups != nil {
-		call = true
-		m.Op = r.expand(m.Op, k.Call, groups)
-		m.Name = r.expand(m.Name, k.Call, groups)
-	}
-	return m, call, call && (r.kernel == nil || r.kernel.MatchString(classify.Path(k.Name)))
 }
 
 // expand puts a label's groups into a template, cut at maxText bytes.
