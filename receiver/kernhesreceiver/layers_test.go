@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"jsonl":        {"internal/model", "engine"},
 	"traces":       {"engine", "metadata", "resource", "sample", "trace"},
 	"logs":         {"internal/chunklog", "engine", "flood", "metadata", "resource"},
-	"metrics":      {"internal/books", "internal/wire", "engine", "fleet", "metadata", "resource", "span", "step"},
+	"metrics":      {"internal/books", "internal/wire", "device", "engine", "fleet", "metadata", "resource", "span", "step"},
 	"share":        {},
 	"flood":        {},
 	"session":      {"internal/wire", "engine", "fleet", "flood", "identity", "jsonl", "logs", "metadata", "share"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
@@ -41,10 +42,9 @@ type Process struct {
 	begun        bool // a numbered frame, or the base of the snapshot, was taken
 	unsure       bool // frames or events are missing: steps cannot be counted like on other ranks
 	watermark    uint64
-	loss         bool   // a loss was told of since the last flush
-	lossUntil    uint64 // unix ns: it lies before this
+	gaps         [device.Whys]gap // that were told of since the last flush
 	readable     bool
-	untraced     bool   // tracing is off
+	traces       tracing
 	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
 	accountEnded bool
 	between      func() // is called between two parts of a large frame
@@ -83,25 +83,9 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 	if m := p.ruleset.Manifest; m != nil {
 		p.useManifest(m)
 	}
-	p.tracing()
+	p.traces.open = hello.Info["mode"] == modeWindows && hello.Info["window_state"] == stateTracing // heard from its middle on
+	p.modeChanged()
 	return p
-}
-
-// tracing takes note of whether kernels are traced, as the engine says. While they are not, idle is unknown, and steps lack launches.
-func (p *Process) tracing() {
-	off := p.info["mode"] == "off"
-	if mode := p.info["mode"]; mode != p.mode && (!off || p.mode == "") {
-		for _, d := range p.devices {
-			d.taken = d.taken.in(p.mode, d.kernels)
-		}
-		p.mode = mode
-	}
-	if off == p.untraced {
-		return
-	}
-	p.untraced = off
-	p.steps.Traced(!off)
-	p.lost(p.now)
 }
 
 // part is how many records of a frame are taken at a time: at some 0.5 µs each, 2 ms.
@@ -131,7 +115,7 @@ func (p *Process) Frame(f wire.Frame) error {
 	case f.Number != 0 && f.Number <= p.lastFrame:
 		return nil
 	case f.Number > p.lastFrame+1:
-		p.gap()
+		p.skipped()
 	}
 	if err := p.take(f); err != nil {
 		return err
@@ -159,8 +143,8 @@ func (p *Process) begin(body []byte) error {
 	return nil
 }
 
-// gap takes note that frames are missing: LOST says what they held.
-func (p *Process) gap() {
+// skipped takes note that frames are missing: LOST says what they held.
+func (p *Process) skipped() {
 	p.unsure = true
 	p.nccl.Lost()
 	p.shim.kernels.gap, p.shim.copies.gap = true, true
@@ -178,7 +162,8 @@ func (p *Process) take(f wire.Frame) error {
 		if len(p.info) < 4*wire.MaxPairs {
 			dropFixed(info)
 			p.identify(info)
-			p.tracing()
+			p.windowLeft()
+			p.modeChanged()
 			p.renamed()
 		}
 		return nil
