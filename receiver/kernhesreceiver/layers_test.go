@@ -81,6 +81,7 @@ var layers = map[string][]string{
 	"metrics":      {"internal/books", "internal/wire", "device", "engine", "fleet", "metadata", "resource", "span", "step"},
 	"share":        {},
 	"flood":        {},
+	"machine":      {},
 	"session":      {"internal/wire", "engine", "fleet", "flood", "identity", "jsonl", "logs", "metadata", "share"},
 	"server":       {"internal/wire", "engine", "flood", "identity", "metadata", "resource", "session", "share"},
 	"control":      {"internal/model", "internal/books", "internal/webguard", "internal/wire", "coverage", "engine", "fleet", "ranges", "resource", "sample", "span"},
@@ -89,7 +90,7 @@ var layers = map[string][]string{
 	"wall":         {},
 	"page":         {"internal/perfetto", "history"},
 	"watch":        {"internal/waitsums", "engine", "fleet", "history", "span"},
-	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "flood", "groups", "handover", "identity", "logs", "metadata", "metrics",
+	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "flood", "groups", "handover", "identity", "logs", "machine", "metadata", "metrics",
 		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "wall", "watch"},
 	"receiver/kernhesreceiver/classes": {"classify"},
 

@@ -52,7 +52,11 @@ type Process struct {
 	overflowed  uint64  // steps that counted in no series of their own
 	shed        uint64  // times that what was open was given up
 	overDevices records // that came, of devices beyond maxDevices
-	unchecked   int     // bytes of frames since it was last worked out what is open
+	unseated    uint64  // records and steps that counted in no series of their own, for max_total_series
+	yielded     uint64  // times that what was open was given up for others, for max_total_bytes
+	held        held
+	packedBytes int // of the shapes that devices keep translated, about
+	unchecked   int // bytes of frames since it was last worked out what is open
 	warned      [len(LimitNames)]bool
 
 	dropped            map[string]uint64 // by reason: what no device has
@@ -74,6 +78,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 		dropped: map[string]uint64{}, shim: shimBooks{stats: map[uint32]uint64{}},
 	}
 	p.identify(hello.Info)
+	p.held.user = p.user()
 	p.ruleset = set.rules.Latest()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings

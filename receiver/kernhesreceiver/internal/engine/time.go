@@ -217,4 +217,5 @@ func (p *Process) End(gone bool) {
 		p.finalize(d, true)
 	}
 	p.Cut()
+	p.leaveQuotas()
 }
