@@ -18,14 +18,14 @@ import (
 func TestPageIndexesSayWhatPagesHold(t *testing.T) {
 	r := record(t, "tp2.rank0", 0)
 	var chunks []*chunk.Chunk
-	for range 5 {
+	for range 3 {
 		chunks = append(chunks, r.chunks...)
 	}
-	whole := write(t, Kernels, Options{RowGroupRows: 300_000}, chunks...)
+	whole := write(t, Kernels, Options{RowGroupRows: 190_000}, chunks...)
 	require.Len(t, footer(t, whole).RowGroups, 2)
 
 	var resumed bytes.Buffer
-	w, err := NewWriter(&resumed, Kernels, Options{RowGroupRows: 300_000})
+	w, err := NewWriter(&resumed, Kernels, Options{RowGroupRows: 190_000})
 	require.NoError(t, err)
 	for _, c := range chunks {
 		require.NoError(t, w.WriteChunk(c))
