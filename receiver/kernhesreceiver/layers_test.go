@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	// The receiver's rooms, in the order in which a record passes them.
 	"span":     {"internal/model"},
 	"classify": {"span"},
-	"manifest": {"span", "classify"},
+	"manifest": {"internal/wire", "span", "classify"},
 	"reload":   {},
 	"rules":    {"classify", "manifest", "reload"},
 	"coverage": {"span"},

@@ -12,6 +12,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -49,6 +50,7 @@ var limitRows = []struct {
 	{"bytes of a frame", wire.MaxBody, "the connection ends with the place and the reason", endedBy},
 	{"bytes of HELLO", wire.MaxHello, "likewise", endedBy},
 	{"bytes of a text", wire.MaxText, "likewise; the library cuts texts there", endedBy},
+	{"bytes of a metric's label", metrics.MaxLabel, "the rest is a hash; traces and the archive have the whole text", "kern_kernels_total"},
 	{"devices of a session", engine.MaxDevices, "records of further ones are lost, reason session_limit", limitedBy + "{limit=devices}"},
 	{"open ranges of a thread in a domain, beside steps", ranges.MaxDepth, "the outer ones lose their text", limitedBy + "{limit=range_depth}"},
 	{"threads × domains with ranges", ranges.MaxStacks, "those without open ranges go, then the ones that pushed nothing for longest", "kern_range_faults_total{fault=leaked}"},

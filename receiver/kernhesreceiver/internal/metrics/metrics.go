@@ -26,6 +26,7 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	}
 	of := to.ResourceMetrics().AppendEmpty()
 	resource.Rank(of.Resource().Attributes(), r.Source(), instance)
+	boundLabels(of.Resource().Attributes())
 	s := newMetricSet(of, pcommon.Timestamp(r.SinceNS), pcommon.NewTimestampFromTime(now), version, r.Rank)
 
 	s.seconds(metadata.KernDeviceSecondsTotal, r.ComputeNS, "compute")
