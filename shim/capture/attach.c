@@ -202,7 +202,7 @@ enum attached attach(bool late) {
   // Before any kind is enabled, as the attribute's documentation demands.
   if (set_after && (result = set_hes(cupti.subscriber)) != CUPTI_OK) refuse("setting HES", result);
   atomic_store(&pending, hes && !late);
-  if (hes && !late) callbacks_count(true); // until it is clear whether CUPTI is to be left
+  callbacks_count(hes && !late); // until it is clear whether CUPTI is to be left
   result = callbacks_enable(false);
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
   result = start_recording();
