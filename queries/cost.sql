@@ -4,7 +4,7 @@
 --
 -- model, program   empty program: between steps
 -- ranks            GPUs
--- steps            complete and incomplete ones
+-- steps            complete and incomplete ones; those that were not traced count nowhere
 -- used_s           compute and communication at work
 -- waited_s         communication that waits for the rank of the group that comes last, as far as it is known (collectives)
 -- idle_s           nothing runs, in steps and between them
@@ -13,7 +13,7 @@
 with spans as (
   select model, rank, program, seq, start_ns, end_ns, complete, compute_ns, comm_ns, idle_ns,
          greatest(start_ns, coalesce(max(end_ns) over (partition by rank order by start_ns, seq rows between unbounded preceding and 1 preceding), start_ns)) as begin_ns
-  from s),
+  from s where traced),
 waits as (
   select rank, seq, sum(dur_ns - shortest) filter (present = ranks and ranks > 1) as wait_ns from collectives group by rank, seq),
 steps as (

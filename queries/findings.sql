@@ -1,6 +1,6 @@
 -- What went wrong in a run, on which rank, when and how much? Traffic is no finding.
 --
--- The run is cut into up to 96 slices of at least 100 ms. Ranks are compared with each other in each slice, and each rank with its
+-- Only traced steps count. The run is cut into up to 96 slices of at least 100 ms. Ranks are compared with each other in each slice, and each rank with its
 -- own past. What holds in slices that follow each other is one finding.
 --
 -- kind     foreign: other work computes on the rank's GPU. slow_rank: steps compute longer than on the other ranks, for equal work.
@@ -12,12 +12,12 @@
 -- size_pct foreign: percent of time. slow_rank, slower, slow_link: percent above the others, or above the start. incomplete: percent of steps
 -- slices   how many
 -- note     what was compared
-with bounds as (select min(start_ns) as t0, max(end_ns) as t1 from s),
+with bounds as (select min(start_ns) as t0, max(end_ns) as t1 from s where traced),
 width as (select t0, greatest(100000000, (t1 - t0) // 96 + 1) as w from bounds),
 steps as (
   select rank, seq, s.program, batch_bucket(tokens, seqs) as batch, kv_bucket(kv, seqs) as kv_label, tokens, kv, (start_ns - t0) // w as slice,
          start_ns, end_ns, compute_ns, foreign_compute_ns, comm_ns, complete
-  from s, width),
+  from s, width where traced),
 -- Foreign compute: a share of the time that the rank was busy with steps.
 foreign_shares as (
   select rank, slice, sum(foreign_compute_ns) / greatest(sum(end_ns - start_ns + foreign_compute_ns), 1) as share, sum(foreign_compute_ns) as ns

@@ -23,7 +23,7 @@ parts as (
   select 'waiting in MoE', coalesce(ns, 0), note from waiting where exists (from labelled where what = 'MoE')
   union all
   select 'between steps', sum(gap), '' from (
-    select max(end_ns) - min(start_ns) - sum(end_ns - start_ns) as gap from s where program = 'prefill' group by rank)
+    select max(end_ns) - min(start_ns) - sum(end_ns - start_ns) as gap from s where program = 'prefill' and traced group by rank)
   having count(*) > 0),
 answer as (select what, round(ns / sum(ns) over () * 100, 3) as pct, note from parts)
 from answer

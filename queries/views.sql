@@ -6,13 +6,14 @@
 --   k           a row a kernel      s  a row a step      c  a row a copy or memset      (docs/schema.md has their columns)
 --   all_k, …    the same of every run of both archives, with `archive` (a or b) and `filename`
 --   collectives a row for each comm kernel of a complete step, with what the ranks that meet in it took
+--   step_ranges s with the time to the next push of the same thread, `interval_ns`
 --   full_steps  seq of the steps that computed 32,768 tokens of one sequence on every rank of the run
 --   batch_bucket(tokens, seqs), kv_bucket(kv, seqs)   labels as on kern_steps_total: inclusive upper bounds; unknown: not given
 --   plain_seq(seq)   the seq that the engine gave: a second step with one seq has another number in the tables
 --
 -- Files are found by what their footers say they hold, so it does not matter how they are named. A file belongs to the archive
 -- whose folder is the deeper one, where one lies below the other. Any of k, s and c may have no file: then it is empty.
--- Columns that the files of an older version lack are empty, or 0.
+-- Columns that the files of an older version lack are empty, 0 or null; `traced` is true there.
 set variable archive = rtrim(getvariable('archive'), '/');
 set variable archive_b = nullif(rtrim(getvariable('archive_b'), '/'), getvariable('archive'));
 create or replace macro files_of(t) as table
@@ -41,7 +42,8 @@ create or replace view no_s as
          '' as program, '' as text, '' as vars, '' as "group", 0::bigint as seqs, 0::bigint as tokens, 0::bigint as kv,
          0::bigint as start_ns, 0::bigint as end_ns, 0::bigint as compute_ns, 0::bigint as comm_ns, 0::bigint as overlap_ns,
          0::bigint as idle_ns, 0::bigint as foreign_compute_ns, 0::bigint as kernels, false as complete, '' as reason, '' as host,
-         '' as gpu, '' as gpu_name, '' as model, '' as engine, '' as version, '' as mode, '' as filename limit 0;
+         '' as gpu, '' as gpu_name, '' as model, '' as engine, '' as version, '' as mode, false as traced, 0::bigint as range_start_ns,
+         0::bigint as range_ns, 0::bigint as thread, 0::bigint as level, 0::bigint as device_ns, '' as filename limit 0;
 create or replace view no_c as
   select '' as run, 0::bigint as rank, 0::bigint as device, '' as session, 0::bigint as seq, 0::bigint as occurrence, '' as kind,
          0::bigint as bytes, 0::bigint as start_ns, 0::bigint as dur_ns, 0::bigint as stream, 0::bigint as graph_node_id,
@@ -53,17 +55,24 @@ create or replace view all_k as
   select * replace (coalesce(session, '') as session, coalesce(occurrence, 0) as occurrence, coalesce("group", '') as "group",
                     coalesce(group_source, '') as group_source, coalesce(bytes, 0) as bytes), archive_of(filename) as archive from rows_of('k');
 create or replace view all_s as
-  select * replace (coalesce(session, '') as session, coalesce(occurrence, 0) as occurrence, coalesce("group", '') as "group"),
+  select * replace (coalesce(session, '') as session, coalesce(occurrence, 0) as occurrence, coalesce("group", '') as "group",
+                    coalesce(traced, true) as traced, coalesce(thread, 0) as thread, coalesce(level, 0) as level),
          archive_of(filename) as archive from rows_of('s');
 create or replace view all_c as
   select * replace (coalesce(session, '') as session, coalesce(occurrence, 0) as occurrence), archive_of(filename) as archive from rows_of('c');
 
-set variable run = coalesce(getvariable('run'), (select max_by(run, end_ns) from all_s where archive = 'a'));
+set variable run = coalesce(getvariable('run'), (select max_by(run, coalesce(end_ns, start_ns)) from all_s where archive = 'a'));
 set variable run = coalesce(getvariable('run'), (select max_by(run, start_ns) from all_k where archive = 'a' and getvariable('run') is null));
 set variable run = coalesce(getvariable('run'), (select max_by(run, start_ns) from all_c where archive = 'a' and getvariable('run') is null));
 create or replace view k as select * from all_k where run = getvariable('run') and archive = 'a';
 create or replace view s as select * from all_s where run = getvariable('run') and archive = 'a';
 create or replace view c as select * from all_c where run = getvariable('run') and archive = 'a';
+
+-- Steps, traced or not, with the time to the next push of the same thread. An engine that runs ahead returns after the launch:
+-- there the interval is what a step takes. A long one is no step's time: the engine waited.
+create or replace view step_ranges as
+  select *, lead(range_start_ns) over (partition by session, thread, level order by range_start_ns) - range_start_ns as interval_ns
+  from s where range_start_ns is not null;
 
 create or replace macro plain_seq(seq) as case when seq >= 1::bigint << 61 and seq < 1::bigint << 62 then seq & ((1::bigint << 48) - 1) else seq end;
 
@@ -102,7 +111,7 @@ create or replace macro waits_rest_on(name, ranks, present) as
 
 create or replace view full_steps as
   select seq from s group by seq
-  having bool_and(vars = 'seqs=1,tokens=32768' and pairs) and count(distinct rank) = (select count(distinct rank) from s);
+  having bool_and(vars = 'seqs=1,tokens=32768' and pairs and traced) and count(distinct rank) = (select count(distinct rank) from s);
 
 create or replace macro bucket(n, edges) as
   case when n = 0 then 'unknown' else coalesce(list_filter(edges, lambda edge: n <= edge)[1]::varchar, '+Inf') end;

@@ -10,7 +10,7 @@
 -- change_ms    what the part of the bucket adds to the mean step. All rows of buckets add up to ms_b - ms_a of row all
 with sided as (
   select case when getvariable('a') is null then case when start_ns < coalesce(getvariable('split')::bigint,
-                (select (min(start_ns) + max(end_ns)) // 2 from s)) then 'a' else 'b' end
+                (select (min(start_ns) + max(end_ns)) // 2 from s where traced)) then 'a' else 'b' end
               when getvariable('a') in (s.run, s.version) then 'a' else 'b' end as side,
          program, batch_bucket(tokens, seqs) as batch, kv_bucket(kv, seqs) as kv, (end_ns - start_ns)::double as ns
   from all_s s

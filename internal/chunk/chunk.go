@@ -10,7 +10,7 @@ import "github.com/kernhes/kernhes/internal/model"
 // EventName and Version mark the log record of a chunk. Readers take versions from OldestVersion on, and refuse and count anything else.
 const (
 	EventName = "kernhes.steps"
-	Version   = 2
+	Version   = 3
 
 	OldestVersion = 1 // that Unpack reads: chunks lie in queues and journals over an update
 )
@@ -41,6 +41,8 @@ type (
 	Launch   = model.Launch
 	Step     = model.Step
 	Copy     = model.Copy
+	Issued   = model.Issued
+	Request  = model.StepRequest
 	Count    = model.Count
 )
 

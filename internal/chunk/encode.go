@@ -17,13 +17,15 @@ const (
 
 // Bounds of what is encoded.
 const (
-	MaxCounts     = 256  // counts of a chunk
-	MaxSteps      = 4096 // steps of a chunk: a windowful is 64
-	maxCountName  = 64   // bytes
-	positionBytes = 13   // of a position: one for each column of version 1, at least
-	kernelBytes   = 2    // of a kernel's start and duration, at least
-	launchBytes   = 2    // of a launch, at least
-	maxCopy       = 96   // of a copy, at most
+	MaxCounts     = 256       // counts of a chunk
+	MaxSteps      = 4096      // steps of a chunk: a windowful is 64
+	maxCountName  = 64        // bytes
+	positionBytes = 13        // of a position: one for each column of version 1, at least
+	kernelBytes   = 2         // of a kernel's start and duration, at least
+	launchBytes   = 2         // of a launch, at least
+	maxCopy       = 96        // of a copy, at most
+	requestBytes  = 4         // of a request, at least
+	maxRequests   = 256 << 10 // bytes of the requests of a step, at most; further ones are left out
 )
 
 var le = binary.LittleEndian
@@ -142,7 +144,7 @@ func (p *Packer) put(s *Step, lo, hi int) {
 	if hi > lo {
 		shape = 1 + uint64(p.shape(s.Shape, lo, hi).index)
 	}
-	b := append(p.steps, flag(s.Outside, 1)|flag(s.Pairs, 2)|flag(s.Complete, 4))
+	b := append(p.steps, flag(s.Outside, 1)|flag(s.Pairs, 2)|flag(s.Complete, 4)|flag(s.Untraced, 8))
 	b = appendUint(b, shape)
 	b = appendUint(b, s.Start)
 	b = appendInt(b, int64(s.End-s.Start))
@@ -157,6 +159,8 @@ func (p *Packer) put(s *Step, lo, hi int) {
 		for _, v := range [...]uint64{s.Compute, s.Comm, s.Overlap, s.Idle, s.Foreign} {
 			b = appendUint(b, v)
 		}
+		b = appendIssued(b, &s.Issued, s.Start)
+		b = p.requests(b, s, hi)
 	}
 	if hi > lo {
 		first, size := 0, len(s.Launches)
@@ -169,6 +173,41 @@ func (p *Packer) put(s *Step, lo, hi int) {
 		b = appendTimes(b, s.Starts[lo:hi], s.Durs[lo:hi], s.Start)
 	}
 	p.steps = b
+}
+
+// appendIssued appends what the range of a step says; start is the step's.
+func appendIssued(b []byte, i *Issued, start uint64) []byte {
+	if i.Push == 0 {
+		b = appendUint(b, 0)
+	} else {
+		ns, _ := i.Range()
+		b = appendUint(b, uint64(flag(true, 1)|flag(i.Pop >= i.Push, 2)))
+		b = appendInt(b, int64(i.Push-start))
+		b = appendUint(b, ns)
+		b = appendUint(appendUint(b, uint64(i.Thread)), uint64(i.Level))
+	}
+	return appendUint(b, i.Device)
+}
+
+// requests appends those of a step, with its last part.
+func (p *Packer) requests(b []byte, s *Step, hi int) []byte {
+	requests := s.Requests
+	if hi < len(s.Starts) {
+		requests = nil
+	}
+	n, size := 0, 0
+	for ; n < len(requests); n++ {
+		if size += len(requests[n].ID) + len(requests[n].Trace) + 16; size > maxRequests {
+			break
+		}
+	}
+	b = appendUint(b, uint64(n))
+	for i := range requests[:n] {
+		r := &requests[i]
+		b = appendUint(appendUint(b, p.texts.id(r.ID)), p.texts.id(r.Trace))
+		b = appendUint(appendUint(b, uint64(r.Tokens)), uint64(r.Cached))
+	}
+	return b
 }
 
 func flag(set bool, bit byte) byte {

@@ -11,9 +11,9 @@ import (
 	"github.com/kernhes/kernhes/internal/chunk"
 )
 
-var update = flag.Bool("update", false, "write testdata/v2.chunk anew")
+var update = flag.Bool("update", false, "write testdata/v3.chunk anew")
 
-// golden is what both versions can say.
+// golden is what all versions can say.
 func golden() (chunk.Identity, []chunk.Count, []chunk.Step, []chunk.Copy) {
 	id := chunk.Identity{Run: "run", Rank: 3, Device: 1, Session: 77, Host: "host", GPU: "GPU-1", GPUName: "B200", Model: "m", Engine: "e", Version: "v", Mode: "hes"}
 	counts := []chunk.Count{{Name: "received", Value: 300}, {Name: "late", Value: 1}}
@@ -56,9 +56,8 @@ func TestVersion1IsRead(t *testing.T) {
 	requireGolden(t, file, id, counts, steps, copies)
 }
 
-// TestVersion2Stays holds that what is packed, and read, as version 2 never changes.
-func TestVersion2Stays(t *testing.T) {
-	const file = "testdata/v2.chunk"
+// golden2 is what version 2 can say, too.
+func golden2() (chunk.Identity, []chunk.Count, []chunk.Step, []chunk.Copy) {
 	id, counts, steps, copies := golden()
 	// What version 2 adds: a group by each source, the bytes of a message, occurrences.
 	for _, i := range []int{0, 1} {
@@ -72,6 +71,27 @@ func TestVersion2Stays(t *testing.T) {
 	steps[0].Seq, steps[0].Occurrence, steps[0].Group = 1<<61|3<<48|130, 3, "pair0"
 	steps[2].Seq = steps[0].Seq + 1 // in its window
 	copies[0].Seq, copies[0].Occurrence = steps[0].Seq, 3
+	return id, counts, steps, copies
+}
+
+// TestVersion2IsRead holds that chunks of version 2 are still read.
+func TestVersion2IsRead(t *testing.T) {
+	file, err := os.ReadFile("testdata/v2.chunk")
+	require.NoError(t, err)
+	id, counts, steps, copies := golden2()
+	requireGolden(t, file, id, counts, steps, copies)
+}
+
+// TestVersion3Stays holds that what is packed, and read, as version 3 never changes.
+func TestVersion3Stays(t *testing.T) {
+	const file = "testdata/v3.chunk"
+	id, counts, steps, copies := golden2()
+	// What version 3 adds: what the range says, with an end and without; a step that was not traced; requests.
+	steps[0].Issued = chunk.Issued{Push: steps[0].Start - 70_000, Pop: steps[0].Start - 10_000, Thread: 4711, Level: 1, Device: 9_900}
+	steps[0].Requests = []chunk.Request{
+		{ID: "cmpl-1", Trace: "0af7651916cd43dd8448eb211c80319c", Tokens: 1, Cached: 4095}, {ID: "cmpl-2", Tokens: 7},
+	}
+	steps[2].Untraced, steps[2].Issued = true, chunk.Issued{Push: 5, Thread: 1 << 31, Level: 2}
 	var body []byte
 	p := chunk.NewPacker(id, func(s *chunk.Sealed) { body = append(body, s.Body...) })
 	p.Count(counts)

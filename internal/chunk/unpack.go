@@ -55,7 +55,7 @@ func (k *Unpacker) Unpack(body []byte) (*Chunk, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("chunk: %d bytes after its sections: %w", len(rest), ErrCorrupt)
 	}
-	u := unpacker{known: k, chunk: &Chunk{}, v2: version >= 2}
+	u := unpacker{known: k, chunk: &Chunk{}, v2: version >= 2, v3: version >= 3}
 	for i, read := range [sections]func(*reader){u.identity, u.counts, u.readTexts, u.shapes, u.steps, u.copies} {
 		if read(&s[i]); s[i].bad {
 			return nil, fmt.Errorf("chunk section %d at %d bytes before its end: %w", i, s[i].left(), ErrCorrupt)
@@ -147,6 +147,7 @@ type unpacker struct {
 	known    *Unpacker
 	chunk    *Chunk
 	v2       bool // it has groups, bytes and occurrences
+	v3       bool // it has ranges and requests
 	texts    []string
 	parts    []part // by shape
 	launches []int  // by shape
@@ -321,10 +322,10 @@ func (u *unpacker) steps(r *reader) {
 		}
 		var s Step
 		flags := r.byte()
-		if flags > 7 {
+		if flags > 15 || flags > 7 && !u.v3 {
 			r.fail()
 		}
-		s.Outside, s.Pairs, s.Complete = flags&1 != 0, flags&2 != 0, flags&4 != 0
+		s.Outside, s.Pairs, s.Complete, s.Untraced = flags&1 != 0, flags&2 != 0, flags&4 != 0, flags&8 != 0
 		shape := int(r.most(uint64(len(u.parts))))
 		s.Start = r.uint()
 		s.End = s.Start + uint64(r.int())
@@ -344,12 +345,42 @@ func (u *unpacker) steps(r *reader) {
 			for _, v := range [...]*uint64{&s.Compute, &s.Comm, &s.Overlap, &s.Idle, &s.Foreign} {
 				*v = r.uint()
 			}
+			if u.v3 {
+				u.issued(r, &s)
+				u.requests(r, &s)
+			}
 		}
 		s.Last = true
 		if shape > 0 {
 			u.columns(r, &s, shape-1)
 		}
 		u.chunk.Steps = append(u.chunk.Steps, s)
+	}
+}
+
+// issued reads what the range of a step says.
+func (u *unpacker) issued(r *reader, s *Step) {
+	i := &s.Issued
+	if known := r.most(3); known != 0 {
+		i.Push = s.Start + uint64(r.int())
+		ns := r.uint()
+		if known&2 != 0 {
+			i.Pop = i.Push + ns
+		}
+		i.Thread, i.Level = r.uint32(), r.uint32()
+	}
+	i.Device = r.uint()
+}
+
+// requests reads those of a step.
+func (u *unpacker) requests(r *reader, s *Step) {
+	n := r.count(requestBytes)
+	if n == 0 {
+		return
+	}
+	s.Requests = make([]Request, n)
+	for i := range s.Requests {
+		s.Requests[i] = Request{ID: u.text(r), Trace: u.text(r), Tokens: r.uint32(), Cached: r.uint32()}
 	}
 }
 

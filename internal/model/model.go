@@ -109,7 +109,11 @@ type Step struct {
 	Idle     uint64 // ns
 	Foreign  uint64 // ns: compute of others since the latest end of an earlier step
 	Complete bool
+	// Untraced: nothing was traced while it ran. It is neither complete nor incomplete, and of the numbers above only Start counts.
+	Untraced bool
 	Reason   string // why it is not complete
+	Issued   Issued
+	Requests []StepRequest // that it computes, as far as the engine says them
 
 	Shape    *Shape
 	Launches []Launch // one for each run of positions of equal Launch, in order
@@ -120,6 +124,31 @@ type Step struct {
 	Offset  int  // of its first kernel in the whole step
 	Kernels int  // of the whole step
 	Last    bool // this is the last part, or the whole
+}
+
+// An Issued is what the range of a step, and marks of its engine, say of it without any kernel.
+type Issued struct {
+	Push   uint64 // unix ns, by the host: its range began; 0: not known
+	Pop    uint64 // likewise: it ended; 0: its end was not seen
+	Thread uint32 // that pushed it
+	Level  uint32 // steps that were open on the thread, itself counted
+	Device uint64 // ns on the device, by the engine's own measure; 0: not known
+}
+
+// Range is how long the range was open, ns; false: that is not known.
+func (i *Issued) Range() (ns uint64, ok bool) {
+	if i.Push == 0 || i.Pop < i.Push {
+		return 0, false
+	}
+	return i.Pop - i.Push, true
+}
+
+// A StepRequest is a request in a step.
+type StepRequest struct {
+	ID     string // the engine's
+	Trace  string // id of the request's trace, 32 hexadecimal digits; empty: not known
+	Tokens uint32 // that the step computes for it
+	Cached uint32 // its tokens in the KV cache before
 }
 
 // A Copy is a copy or memset.

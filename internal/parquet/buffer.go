@@ -55,7 +55,7 @@ func (b *buffer) repeat(v value, n int) {
 			b.present = append(b.present, bit(!v.Null))
 		}
 	}
-	if v.Null {
+	if v.Null && b.column.Null != "" {
 		return
 	}
 	if b.column.Encoding == Delta || b.column.Encoding == Repeats {

@@ -16,6 +16,7 @@ func TestEveryColumnByHand(t *testing.T) {
 		Seq: 1<<61 | 2<<48 | 70, Occurrence: 2, Pairs: true, Text: "step:decode seq=70,seqs=8,kv=4096", Program: "decode", Vars: "seqs=8", Group: "tp0",
 		Seqs: 8, Tokens: 9, KV: 4096, Start: 1000, End: 2000, Compute: 401, Comm: 302, Overlap: 203, Idle: 297, Foreign: 104,
 		Reason: "missing_records", Kernels: 2, Last: true,
+		Issued: chunk.Issued{Push: 900, Pop: 950, Thread: 61, Level: 62, Device: 963},
 		Shape: &chunk.Shape{Hash: 1, Positions: []chunk.Position{
 			{Call: "a.gemm", Op: "gemm", Name: "_Z4gemmi", Stream: 7, Grid: [3]uint32{11, 12, 13}, Block: [3]uint32{14, 15, 16}, Node: 5},
 			{Call: "a.reduce", Op: "ar", Name: "reduce", Class: chunk.Comm, Fused: true, Group: "nccl:00000000deadbeef", GroupBy: chunk.GroupNCCL,
@@ -63,6 +64,7 @@ func TestEveryColumnByHand(t *testing.T) {
 			"seqs": n(8), "tokens": n(9), "kv": n(4096), "start_ns": n(1000), "end_ns": n(2000), "compute_ns": n(401), "comm_ns": n(302),
 			"overlap_ns": n(203), "idle_ns": n(297), "foreign_compute_ns": n(104), "kernels": n(2), "complete": {false}, "reason": {"missing_records"},
 			"host": {"h"}, "gpu": {"GPU-1"}, "gpu_name": {"B200"}, "model": {"m"}, "engine": {"e"}, "version": {"v"}, "mode": {"hes"},
+			"traced": {true}, "range_start_ns": n(900), "range_ns": n(50), "thread": n(61), "level": n(62), "device_ns": n(963),
 		},
 		Copies: {
 			"run": {"r", "r"}, "rank": n(31, 31), "device": n(32, 32), "session": {"0000000000000abc", "0000000000000abc"}, "seq": {int64(70), nil},
@@ -77,6 +79,25 @@ func TestEveryColumnByHand(t *testing.T) {
 				assert.Equal(t, values, got[name], "%s: %s of table %s", reader, name, table)
 			}
 			require.Len(t, got, len(want), "table %s has columns that this test does not know", table)
+		}
+	}
+}
+
+// TestAStepThatWasNotTracedByHand has what its range says, and nothing of a device.
+func TestAStepThatWasNotTracedByHand(t *testing.T) {
+	c := &chunk.Chunk{Steps: []chunk.Step{
+		{Seq: 7, Start: 900, End: 900, Untraced: true, Reason: "not_traced", Last: true, Issued: chunk.Issued{Push: 900, Pop: 950, Thread: 61, Level: 1}},
+		{Seq: 8, Start: 990, End: 990, Untraced: true, Reason: "range_open", Last: true, Issued: chunk.Issued{Push: 990, Thread: 61, Level: 1, Device: 5}},
+	}}
+	b := write(t, Steps, Options{}, c)
+	for reader, read := range readers {
+		got := read(t, b)
+		for name, want := range map[string][]any{
+			"traced": {false, false}, "complete": {nil, nil}, "end_ns": {nil, nil}, "compute_ns": {nil, nil}, "comm_ns": {nil, nil}, "overlap_ns": {nil, nil},
+			"idle_ns": {nil, nil}, "foreign_compute_ns": {nil, nil}, "start_ns": {int64(900), int64(990)}, "range_start_ns": {int64(900), int64(990)},
+			"range_ns": {int64(50), nil}, "device_ns": {nil, int64(5)}, "reason": {"not_traced", "range_open"}, "seq": {int64(7), int64(8)},
+		} {
+			assert.Equal(t, want, got[name], "%s: %s", reader, name)
 		}
 	}
 }

@@ -74,7 +74,22 @@ type rowColumn[T any] struct {
 	of func(*chunk.Identity, *T) value
 }
 
-const outside = "outside any step"
+// When columns are null.
+const (
+	outside   = "outside any step"
+	notTraced = "it was not traced"
+)
+
+// traced is a value that a step has if it was traced.
+func traced(s *chunk.Step, v value) value {
+	if s.Untraced {
+		return value{Null: true}
+	}
+	return v
+}
+
+// alwaysThere are the columns of s that were never null before it had the column traced.
+var alwaysThere = []string{"end_ns", "compute_ns", "comm_ns", "overlap_ns", "idle_ns", "foreign_compute_ns", "complete"}
 
 var kernelColumns = []kernelColumn{
 	{Column{"run", Text, Dictionary, "", "the engine's start that it belongs to; seq counts anew with each"},
@@ -149,16 +164,16 @@ var stepColumns = []rowColumn[chunk.Step]{
 	{Column{"seqs", Int64, Dictionary, "", "sequences in the batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Seqs) }},
 	{Column{"tokens", Int64, Dictionary, "", "tokens computed; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Tokens) }},
 	{Column{"kv", Int64, Dictionary, "", "context length, the sum over a batch; 0: not given"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.KV) }},
-	{Column{"start_ns", Int64, Delta, "", "first kernel's start, unix ns; of a step without kernels, when its range began"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Start) }},
-	{Column{"end_ns", Int64, Delta, "", "last kernel's end, unix ns; of a step without kernels, `start_ns`"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.End) }},
-	{Column{"compute_ns", Int64, Delta, "", "union of its compute kernels"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Compute) }},
-	{Column{"comm_ns", Int64, Delta, "", "what comm kernels add to that: exposed comm"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Comm) }},
-	{Column{"overlap_ns", Int64, Delta, "", "comm under compute"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Overlap) }},
-	{Column{"idle_ns", Int64, Delta, "", "first start to last end, less compute_ns and comm_ns"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Idle) }},
-	{Column{"foreign_compute_ns", Int64, Delta, "", "compute of this process that is not the step's, between the latest end of an earlier step and its own; 0 for the first"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Foreign) }},
+	{Column{"start_ns", Int64, Delta, "", "first kernel's start, unix ns; of a step without kernels, and of one that was not traced, when its range began"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Start) }},
+	{Column{"end_ns", Int64, Delta, notTraced, "last kernel's end, unix ns; of a step without kernels, `start_ns`"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.End)) }},
+	{Column{"compute_ns", Int64, Delta, notTraced, "union of its compute kernels"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.Compute)) }},
+	{Column{"comm_ns", Int64, Delta, notTraced, "what comm kernels add to that: exposed comm"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.Comm)) }},
+	{Column{"overlap_ns", Int64, Delta, notTraced, "comm under compute"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.Overlap)) }},
+	{Column{"idle_ns", Int64, Delta, notTraced, "first start to last end, less compute_ns and comm_ns"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.Idle)) }},
+	{Column{"foreign_compute_ns", Int64, Delta, notTraced, "compute of this process that is not the step's, between the latest end of an earlier step and its own; 0 for the first"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, num(s.Foreign)) }},
 	{Column{"kernels", Int64, Dictionary, "", "kernels of the step: its rows in k"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Kernels) }},
-	{Column{"complete", Bool, Bits, "", "each launch of the step has its records, and each record a time that can be believed"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(s.Complete) }},
-	{Column{"reason", Text, Dictionary, "", "why it is not complete; empty: it is"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Reason) }},
+	{Column{"complete", Bool, Bits, notTraced, "each launch of the step has its records, and each record a time that can be believed"}, func(_ *chunk.Identity, s *chunk.Step) value { return traced(s, truth(s.Complete)) }},
+	{Column{"reason", Text, Dictionary, "", "why it is not complete, or not_traced; empty: it is complete"}, func(_ *chunk.Identity, s *chunk.Step) value { return text(s.Reason) }},
 	{Column{"host", Text, Dictionary, "", "host name"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Host) }},
 	{Column{"gpu", Text, Dictionary, "", "UUID of the GPU"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.GPU) }},
 	{Column{"gpu_name", Text, Dictionary, "", "product name of the GPU"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.GPUName) }},
@@ -166,6 +181,19 @@ var stepColumns = []rowColumn[chunk.Step]{
 	{Column{"engine", Text, Dictionary, "", "name of the engine"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Engine) }},
 	{Column{"version", Text, Dictionary, "", "version of the engine, or its manifest's hash"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Version) }},
 	{Column{"mode", Text, Dictionary, "", "how kernels were traced: hes, software or off"}, func(id *chunk.Identity, _ *chunk.Step) value { return text(id.Mode) }},
+	{Column{"traced", Bool, Bits, "", "kernels were traced while it ran; if not, it is neither complete nor incomplete"}, func(_ *chunk.Identity, s *chunk.Step) value { return truth(!s.Untraced) }},
+	{Column{"range_start_ns", Int64, Delta, "not known", "when its range was pushed, unix ns by the host's clock"}, func(_ *chunk.Identity, s *chunk.Step) value {
+		return value{Num: int64(s.Issued.Push), Null: s.Issued.Push == 0}
+	}},
+	{Column{"range_ns", Int64, Delta, "its end was not seen", "from the push of its range to the pop; an engine that runs ahead pops when all is launched"}, func(_ *chunk.Identity, s *chunk.Step) value {
+		ns, ok := s.Issued.Range()
+		return value{Num: int64(ns), Null: !ok}
+	}},
+	{Column{"thread", Int64, Dictionary, "", "thread of the engine that pushed it; 0: not known"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Issued.Thread) }},
+	{Column{"level", Int64, Dictionary, "", "steps that were open on the thread, itself counted: 1, unless it lies in another; 0: not known"}, func(_ *chunk.Identity, s *chunk.Step) value { return num(s.Issued.Level) }},
+	{Column{"device_ns", Int64, Delta, "not known", "its time on the device by the engine's own measure (CUDA events of a hook), traced or not"}, func(_ *chunk.Identity, s *chunk.Step) value {
+		return value{Num: int64(s.Issued.Device), Null: s.Issued.Device == 0}
+	}},
 }
 
 var copyColumns = []rowColumn[chunk.Copy]{

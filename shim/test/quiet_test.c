@@ -3,6 +3,7 @@
 #include "capture/asked.h"
 #include "capture/calls.h"
 #include "capture/mode.h"
+#include "capture/schemas.h"
 #include "check.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ static int push(uint32_t domain, const char *text) {
 
 static uint64_t start(uint32_t domain) { return calls_start(0, domain, (struct text){.bytes = calls_hears(domain, false) ? "" : NULL}, nothing); }
 
-// posted writes what lies in the ring: + and - with domain and depth, S for a start.
+// posted writes what lies in the ring: + and - with domain and depth, S for a start, P with the domain of a payload.
 static const char *posted(void) {
   static uint8_t taken[1 << 16];
   static char text[256];
@@ -29,6 +30,7 @@ static const char *posted(void) {
     const kw_pop *pop = (const void *)e;
     if (e->kind == KW_PUSH) to += sprintf(to, "+%u.%u", push->domain, push->depth);
     else if (e->kind == KW_POP) to += sprintf(to, "-%u.%u", pop->domain, pop->depth);
+    else if (e->kind == KW_PAYLOAD) to += sprintf(to, "P%u", ((const kw_payload *)e)->domain);
     else to += sprintf(to, "%s", e->kind == KW_START ? "S" : e->kind == KW_END ? "E" : "?");
     at += e->length;
   }
@@ -81,6 +83,21 @@ static void asking(void) {
   CHECK(asked_hears(0, 1u << 30));
   asked_nothing();
   CHECK(asked_hears(64, 1) && asked_places(p, 1) == 0 && !asked_at(1, 1, 1));
+}
+
+// marks of the hooks say what a step took on the device, and what was in it: they pass whatever ranges are wanted.
+static void marks(void) {
+  nvtx_schema schema = {.fields = SCHEMA_SIZE | SCHEMA_ID, .size = 56, .id = NVTX_SCHEMA_STATIC + 1};
+  uint8_t bytes[56] = {0};
+  nvtx_payload data = {.schema = NVTX_SCHEMA_STATIC + 1, .size = sizeof bytes, .bytes = bytes};
+  CHECK_EQUAL(schemas_add(6, &schema, 0), NVTX_SCHEMA_STATIC + 1);
+  asked_ranges(1, 0);
+  calls_mark(6, (struct payloads){&data, 1}); // also before any range of the domain
+  calls_mark(6, (struct payloads){&data, 1});
+  POSTED("P6P6");
+  data.schema = NVTX_SCHEMA_STATIC + 2; // which nobody registered
+  calls_mark(6, (struct payloads){&data, 1});
+  POSTED("");
 }
 
 int main(void) {
@@ -147,6 +164,8 @@ int main(void) {
   push(0, "a"), push(0, "b"), push(0, "step"), push(0, "c");
   for (int i = 0; i < 4; i++) calls_pop(0, nothing);
   POSTED("+0.1+0.3-0.2-0.1-0.0");
+
+  marks();
 
   // What another library numbers is always posted: the ends of its ranges cannot be told apart.
   CHECK_EQUAL(calls_start(1ull << 63 | 5, 3, (struct text){0}, nothing), 1ull << 63 | 5);

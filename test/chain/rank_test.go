@@ -104,11 +104,12 @@ func (r *rank) agrees(t testing.TB) {
 		`kern_kernels_total{state="in_step"}`: r.InSteps, `kern_kernels_total{state="outside"}`: r.Outside,
 		`kern_kernels_total{state="late"}`: r.Late, `kern_kernels_total{state="invalid"}`: r.Invalid,
 		`kern_kernels_total{state="duplicate"}`: r.Duplicate, `kern_kernels_comm_total`: r.CommKernels,
-		`kern_kernels_labelled_total`: r.Called, `kern_launches_total`: r.Launches, `kern_step_ranges_total`: r.StepRanges,
+		`kern_kernels_labelled_total`: r.Called, `kern_launches_total`: r.Launches,
 		`kern_launches_captured_total`: r.CapturedLaunches, `kern_launches_unfulfilled_total`: r.Unfulfilled,
 	} {
 		assert.Equal(t, want, r.n.count(s), "%s/%d: %s", r.Run, r.Rank, s)
 	}
+	assert.Equal(t, r.StepRanges, int(r.n.sum("kern_step_ranges_total")), "%s/%d: step ranges", r.Run, r.Rank)
 	assert.Equal(t, r.StepsComplete, int(r.n.sum("kern_steps_total")), "%s/%d: complete steps", r.Run, r.Rank)
 	for name, by := range map[string]struct {
 		label  string

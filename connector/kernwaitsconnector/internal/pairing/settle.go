@@ -78,11 +78,10 @@ func (c *Comparer) takeSeats(run *Run, e entry) {
 	for i := range e.step.Shape.Groups {
 		of := &e.step.Shape.Groups[i]
 		loose -= len(of.Sites)
-		s := Seat{e.rank, e.step, of.Sites}
-		if g := run.group(of.Name); g == nil {
+		if s := (Seat{e.rank, e.step, of.Sites}); of.Name == "" {
 			c.work.homes = append(c.work.homes, home{seat: s})
 		} else {
-			c.sit(g, s)
+			c.sit(run.group(of.Name), s)
 		}
 	}
 	if loose > 0 {
@@ -99,12 +98,9 @@ func (c *Comparer) sit(g *Group, s Seat) {
 	g.member(s.Rank)
 }
 
-// group is the group of a name; nil: it is not known which.
+// group is the group of a name.
 func (r *Run) group(name string) *Group {
 	g := r.groups[name]
-	if g == nil && (name == "" || len(r.groups) >= maxGroups) {
-		return nil
-	}
 	if g == nil {
 		g = &Group{Name: name}
 		r.groups[name] = g

@@ -136,6 +136,7 @@ func (p *Process) chunkStep(s *step.Step, shape *chunk.Shape) chunk.Step {
 		Occurrence: s.Occurrence, Text: s.Text, Program: s.Program, Vars: s.Vars, Group: s.Group, Seqs: s.Seqs, Tokens: s.Tokens, KV: s.KV,
 		Start: s.First, End: s.Last, Compute: s.Compute, Comm: s.ExposedComm, Overlap: s.Overlap, Idle: s.Idle,
 		Foreign: s.Foreign, Complete: s.Complete(), Reason: s.Reason, Shape: shape,
+		Untraced: s.Untraced, Issued: s.Issued, Requests: s.Requests,
 		Launches: s.Launches(), Starts: p.columns[:n], Durs: p.columns[n:],
 	}
 	for i, sp := range s.Spans {
@@ -155,14 +156,6 @@ type shapeOf struct {
 func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	if c := d.packed.shapes[key]; c != nil {
 		return c
-	}
-	const position = 128 // bytes
-	size := position * len(key.shape.Positions)
-	if p.packedBytes += size; p.packedBytes > p.set.maxBytes/4 {
-		for _, other := range p.devices {
-			other.packed.shapes = nil // it would keep shapes that the table has let go of
-		}
-		p.packedBytes = size
 	}
 	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
 		d.packed.shapes = map[shapeOf]*chunk.Shape{}

@@ -31,11 +31,11 @@ type deviceState struct {
 	commKernels     uint64
 	kernelsWithCall uint64
 	lastKernelEnd   uint64 // latest end of a kernel, unix ns
-	traced          bool   // in the window that is open, a launch of it has records
 	copies          map[string]uint64
 	badCopies       map[string]uint64 // of them, those whose timestamps cannot be believed, by reason
 	complete        uint64
 	failed          map[string]uint64 // incomplete steps by reason
+	untraced        uint64            // steps
 	lastStep        uint64            // end of the last step that became final, unix ns
 	series          map[seriesKey]*SeriesReport
 	coverage        coverage.Account
@@ -43,6 +43,9 @@ type deviceState struct {
 
 // device returns the state of a device, making it if need be.
 func (p *Process) device(id uint16) *deviceState {
+	if p.supposed != nil {
+		p.suppose(id)
+	}
 	i, ok := p.findDevice(id)
 	if !ok {
 		p.devices = slices.Insert(p.devices, i, &deviceState{
@@ -52,10 +55,8 @@ func (p *Process) device(id uint16) *deviceState {
 		if p.main == nil {
 			p.main = p.devices[i]
 		}
-		for why, g := range p.gaps {
-			if g.open {
-				p.devices[i].account.Lost(g.until, device.Why(why))
-			}
+		if p.loss {
+			p.devices[i].account.Lost(p.lossUntil)
 		}
 	}
 	return p.devices[i]

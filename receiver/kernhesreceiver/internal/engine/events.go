@@ -48,7 +48,7 @@ func (p *Process) event(e wire.Event, f wire.Frame) {
 	case wire.EventPush:
 		p.push(e, f)
 	case wire.EventPop:
-		p.rangesEnded(p.ranges.Pop(thread, e.Domain(), e.Depth())...)
+		p.rangesEnded(e.Time(), p.ranges.Pop(thread, e.Domain(), e.Depth())...)
 		if p.nccl.Follows(e.Domain()) {
 			joined(p.names, p.nccl.Pop(thread, e.Depth()))
 		}
@@ -57,7 +57,7 @@ func (p *Process) event(e wire.Event, f wire.Frame) {
 			p.open(id, s, e, f)
 		}
 	case wire.EventEnd:
-		p.rangesEnded(p.ranges.End(e.Range()))
+		p.rangesEnded(e.Time(), p.ranges.End(e.Range()))
 	case wire.EventLaunch:
 		p.launch(e, f)
 	case wire.EventCaptured:
@@ -80,10 +80,8 @@ func (p *Process) event(e wire.Event, f wire.Frame) {
 		p.nccl.Schema(e)
 	case wire.EventPayload:
 		p.nccl.Payload(e)
-	case wire.EventTracingOn:
-		p.windowOpened(e)
-	case wire.EventTracingOff:
-		p.windowClosed(e)
+	case wire.EventTracingOn, wire.EventTracingOff:
+		p.window(e.Kind() == wire.EventTracingOn)
 	}
 }
 
@@ -119,7 +117,7 @@ func (p *Process) push(e wire.Event, f wire.Frame) {
 	id, s, ended := p.ranges.Push(ranges.Push{
 		Thread: e.Thread(), Domain: e.Domain(), Text: text, Depth: e.Depth(), Time: e.Time(), Again: f.Pinned(),
 	})
-	p.rangesEnded(ended...)
+	p.rangesEnded(0, ended...)
 	if id != 0 {
 		p.open(id, s, e, f)
 	}
@@ -133,12 +131,7 @@ func (p *Process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 		frame = 1 // it was open before the snapshot: nothing after that is settled before it closes
 	}
 	p.occurred(id, s, e.Thread(), p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
-}
-
-func (p *Process) rangesEnded(ids ...ranges.ID) {
-	for _, id := range ids {
-		p.steps.Ended(id)
-	}
+	p.paced(id, &s, e)
 }
 
 // launch takes a launch call.
@@ -157,6 +150,7 @@ func (p *Process) launch(e wire.Event, f wire.Frame) {
 		l.Owner = graphModeIDs + p.graphMode.next
 		s := ranges.Step{Text: "graph", Program: "graph"}
 		p.occurred(l.Owner, s, e.Thread(), p.steps.Open(l.Owner, s, e.Thread(), l.Time, f.Number, !p.unsure))
+		p.pace.Count(p.set.paceKey(&s))
 	}
 	if l.Owner != 0 {
 		var ok bool

@@ -36,10 +36,11 @@ type StepTotals struct {
 	IdleNS           uint64 `json:"idle_ns"`
 	ForeignComputeNS uint64 `json:"foreign_compute_ns"`
 	Complete         bool   `json:"complete"`
-	Reason           string `json:"reason,omitempty"` // why it is not complete
-	StartNS          uint64 `json:"start_ns"`         // first kernel's start, unix ns
-	EndNS            uint64 `json:"end_ns"`           // last kernel's end, unix ns
-	Frame            uint64 `json:"frame"`            // last frame that it rests on
+	Untraced         bool   `json:"untraced,omitempty"` // nothing was traced while it ran: neither complete nor incomplete
+	Reason           string `json:"reason,omitempty"`   // why it is not complete
+	StartNS          uint64 `json:"start_ns"`           // first kernel's start, unix ns
+	EndNS            uint64 `json:"end_ns"`             // last kernel's end, unix ns
+	Frame            uint64 `json:"frame"`              // last frame that it rests on
 
 	Messages []step.Message `json:"messages,omitempty"` // what its kernels communicate, as far as NCCL says it
 }

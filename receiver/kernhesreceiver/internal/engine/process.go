@@ -7,8 +7,8 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/seq"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -30,11 +30,14 @@ type Process struct {
 	ranges *ranges.Tracker
 	nccl   *nccl.Follower
 	steps  *step.Assembler
+	pace   *pace.Pace
+	places places
 	opened seq.Numbers // of steps, by thread and the rank that their texts give
 	given  seq.Numbers // to steps, by rank
 
 	devices   []*deviceState // in order of their ids
 	main      *deviceState   // the first that was seen: has what is of the process as a whole
+	supposed  *deviceState   // stands for the device of steps that were not traced, until a record names it; else nil
 	graphMode graphMode
 
 	lastFrame    uint64 // highest numbered frame taken
@@ -42,9 +45,11 @@ type Process struct {
 	begun        bool // a numbered frame, or the base of the snapshot, was taken
 	unsure       bool // frames or events are missing: steps cannot be counted like on other ranks
 	watermark    uint64
-	gaps         [device.Whys]gap // that were told of since the last flush
+	loss         bool   // a loss was told of since the last flush
+	lossUntil    uint64 // unix ns: it lies before this
 	readable     bool
-	traces       tracing
+	untraced     bool   // tracing is off
+	windowed     bool   // in the mode windows: one is open
 	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
 	accountEnded bool
 	between      func() // is called between two parts of a large frame
@@ -52,11 +57,7 @@ type Process struct {
 	overflowed  uint64  // steps that counted in no series of their own
 	shed        uint64  // times that what was open was given up
 	overDevices records // that came, of devices beyond maxDevices
-	unseated    uint64  // records and steps that counted in no series of their own, for max_total_series
-	yielded     uint64  // times that what was open was given up for others, for max_total_bytes
-	held        held
-	packedBytes int // of the shapes that devices keep translated, about
-	unchecked   int // bytes of frames since it was last worked out what is open
+	unchecked   int     // bytes of frames since it was last worked out what is open
 	warned      [len(LimitNames)]bool
 
 	dropped            map[string]uint64 // by reason: what no device has
@@ -73,12 +74,12 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 		who:     who{evidence: map[string]string{}, texts: map[int64]rankOwner{}},
 		ranges:  ranges.New(set.patterns, set.calls, set.maxRanges),
 		nccl:    nccl.New(),
+		pace:    pace.New(set.wall, set.maxSeries),
 		classes: classes{overrides: map[override]span.Class{}},
 		between: func() {},
 		dropped: map[string]uint64{}, shim: shimBooks{stats: map[uint32]uint64{}},
 	}
 	p.identify(hello.Info)
-	p.held.user = p.user()
 	p.ruleset = set.rules.Latest()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings
@@ -88,8 +89,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 	if m := p.ruleset.Manifest; m != nil {
 		p.useManifest(m)
 	}
-	p.traces.open = hello.Info["mode"] == modeWindows && hello.Info["window_state"] == stateTracing // heard from its middle on
-	p.modeChanged()
+	p.tracing()
 	return p
 }
 
@@ -120,7 +120,7 @@ func (p *Process) Frame(f wire.Frame) error {
 	case f.Number != 0 && f.Number <= p.lastFrame:
 		return nil
 	case f.Number > p.lastFrame+1:
-		p.skipped()
+		p.gap()
 	}
 	if err := p.take(f); err != nil {
 		return err
@@ -148,10 +148,11 @@ func (p *Process) begin(body []byte) error {
 	return nil
 }
 
-// skipped takes note that frames are missing: LOST says what they held.
-func (p *Process) skipped() {
+// gap takes note that frames are missing: LOST says what they held.
+func (p *Process) gap() {
 	p.unsure = true
 	p.nccl.Lost()
+	p.pace.Broken()
 	p.shim.kernels.gap, p.shim.copies.gap = true, true
 	p.lost(p.now)
 }
@@ -167,8 +168,7 @@ func (p *Process) take(f wire.Frame) error {
 		if len(p.info) < 4*wire.MaxPairs {
 			dropFixed(info)
 			p.identify(info)
-			p.windowLeft()
-			p.modeChanged()
+			p.tracing()
 			p.renamed()
 		}
 		return nil

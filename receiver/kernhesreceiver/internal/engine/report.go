@@ -8,7 +8,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
@@ -50,9 +50,6 @@ type Report struct {
 	OverlapNS, CopyNS                    uint64
 	CUPTINS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
 
-	UnknownByNS [device.Whys]uint64 // UnknownNS by reason
-	Windows     *WindowsReport      // nil: not in the mode windows; only in one report of a process
-
 	Counts     books.Counts      // all that the identities are of
 	Kernels    uint64            // received
 	Became     model.Outcomes    // what became of them
@@ -67,6 +64,7 @@ type Report struct {
 	Missing    uint64            // records that launches lacked when they were given up
 	StepRanges uint64
 	Complete   uint64
+	Untraced   uint64            // steps while which nothing was traced: neither complete nor incomplete
 	Incomplete map[string]uint64 // by reason
 	Dropped    map[string]uint64 // records lost, by reason; what no rank has is in the first report of a process
 	Readable   bool
@@ -75,6 +73,9 @@ type Report struct {
 	Ranges   *RangesReport // of the process; only in one report, else nil
 	Series   []SeriesReport
 	Stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
+	Pace     []pace.Series     // times of the steps' ranges; only in one report of a process
+	Places   []Place           // where steps are pushed; likewise
+	Empty    uint64            // step ranges without a launch while tracing was on; likewise
 	NCCL     *NCCLReport       // nil: no payload came; only in one report of a process
 }
 
@@ -99,17 +100,6 @@ func (p *Process) Standing() Standing {
 		s.Rank = p.devices[0].rank
 	}
 	return s
-}
-
-// TracedNS is the part of the device time in which kernels were traced.
-func (r *Report) TracedNS() uint64 {
-	all := r.ComputeNS + r.CommNS + r.IdleNS + r.UnknownNS
-	return all - r.UnknownByNS[device.OutsideWindow] - r.UnknownByNS[device.Yielded] - r.UnknownByNS[device.Off]
-}
-
-// Watched reports whether kernels are traced now, or will be in the next window.
-func (r *Report) Watched() bool {
-	return r.Tracing || r.Info["mode"] == modeWindows && r.Info["window_state"] != StateStuck
 }
 
 // LossSince is when losses began to be counted, unix ns.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
@@ -20,7 +21,7 @@ var overflow = seriesKey{"other", "other", "other"}
 const maxProgram = 64
 
 // labels are the labels of a step's metrics.
-func (c *common) labels(s *step.Step) seriesKey {
+func (c *common) labels(s *ranges.Step) seriesKey {
 	seqs := max(s.Seqs, 1)
 	tokens := cmp.Or(s.Tokens, s.Seqs)
 	key := seriesKey{s.Program, c.buckets.batch.label(tokens), c.buckets.kv.label((s.KV + seqs - 1) / seqs)}
@@ -32,15 +33,10 @@ func (c *common) labels(s *step.Step) seriesKey {
 
 // seriesOf is the series that a step counts in.
 func (p *Process) seriesOf(d *deviceState, s *step.Step) *SeriesReport {
-	key := p.set.labels(s)
-	switch {
-	case d.series[key] != nil:
-	case len(d.series) >= p.set.maxSeries:
+	key := p.set.labels(&s.Step)
+	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
 		key = overflow
 		p.overflowed++
-	case key != overflow && !p.seat(placesOfLabelSet):
-		key = overflow
-		p.unseated++
 	}
 	r := d.series[key]
 	if r == nil {

@@ -60,7 +60,7 @@ func (p *Process) source(d *deviceState, rank int64) *Source {
 
 // finalStep is a final step as sinks take it.
 func (p *Process) finalStep(d *deviceState, s *step.Step, n numbered) FinalStep {
-	labels := p.set.labels(s)
+	labels := p.set.labels(&s.Step)
 	return FinalStep{
 		Step: s, Source: p.source(d, d.stepRank(s)), Seq: n.seq, Pairs: n.pairs,
 		BatchBucket: labels.batch, KVBucket: labels.kv,

@@ -8,7 +8,6 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -28,7 +27,9 @@ func (p *Process) flushed(body []byte) error {
 	if f.Flushed == 0 {
 		return nil
 	}
-	p.flushedUntraced(f.Flushed)
+	if p.untraced {
+		p.lost(f.Flushed)
+	}
 	p.names.Flushed(f.Flushed, p.set.stepTimeout, func(l *cupti.Launch) {
 		p.launchEnded(l)
 		if l.Expired() {
@@ -36,7 +37,12 @@ func (p *Process) flushed(body []byte) error {
 			p.lost(f.Flushed)
 		}
 	})
-	p.losesUpTo(f.Flushed)
+	if p.loss && f.Flushed >= p.lossUntil {
+		for _, d := range p.devices {
+			d.account.Lost(f.Flushed)
+		}
+		p.loss = false
+	}
 	w := f.Flushed
 	if oldest, _, ok := p.names.Oldest(); ok {
 		w = min(w, oldest)
@@ -53,6 +59,15 @@ func (p *Process) flushed(body []byte) error {
 	return nil
 }
 
+// lost takes note of a loss before a time, unix ns: idle is unknown up to the next flush after that.
+func (p *Process) lost(until uint64) {
+	p.loss = true
+	p.lossUntil = max(p.lossUntil, until)
+	for _, d := range p.devices {
+		d.account.Lost(p.lossUntil)
+	}
+}
+
 // lostRecords takes a loss that the shim saw.
 func (p *Process) lostRecords(body []byte) error {
 	l, err := wire.ParseLost(body)
@@ -67,6 +82,7 @@ func (p *Process) lostRecords(body []byte) error {
 	if l.What == wire.LostEvents {
 		p.unsure = true
 		p.nccl.Lost()
+		p.pace.Broken()
 	}
 	p.lost(min(cmp.Or(l.To, p.now), p.clock()+3600e9))
 	return nil
@@ -78,6 +94,7 @@ func (p *Process) advance(watermark uint64) {
 	closed, abandoned := p.steps.Close(p.watermark, p.set.stepTimeout)
 	for _, id := range abandoned {
 		p.ranges.Close(id)
+		p.pace.Pop(id, 0)
 	}
 	p.closed(closed)
 	for _, d := range p.devices {
@@ -90,7 +107,7 @@ func (p *Process) advance(watermark uint64) {
 // closed lets closed steps wait until they are final, in order of their first start.
 func (p *Process) closed(steps []*step.Step) {
 	for _, s := range steps {
-		d := p.device(s.Device)
+		d := p.deviceOf(s)
 		d.closed = append(d.closed, s)
 	}
 	for _, d := range p.devices {
@@ -111,7 +128,7 @@ func (p *Process) finalize(d *deviceState, all bool) {
 	for ; n < len(d.closed); n++ {
 		s := d.closed[n]
 		earlier, open := underway.Before(s.First)
-		if !all && (s.Last > p.watermark || open && p.watermark < s.Last+p.set.stepTimeout) {
+		if !all && !s.Untraced && (s.Last > p.watermark || open && p.watermark < s.Last+p.set.stepTimeout) {
 			break
 		}
 		if len(s.Spans) > 0 {
@@ -134,14 +151,18 @@ func (p *Process) final(d *deviceState, s *step.Step) {
 		s.First = min(s.Begun, p.clock())
 		s.Last = s.First
 	}
-	if s.Complete() {
+	switch {
+	case s.Untraced:
+		d.untraced++
+		d.lastStep = max(d.lastStep, min(s.Issued.Pop, p.clock()))
+	case s.Complete():
 		d.complete++
 		p.seriesOf(d, s).add(s)
-	} else {
+	default:
 		d.failed[s.Reason]++
 	}
 	// The rest of a step that an earlier collector had would be other spans under the same ids.
-	if p.set.sink != nil && !s.Joined {
+	if p.set.sink != nil && !s.Joined && !s.Untraced {
 		if span, kept := p.set.sink.Take(p.finalStep(d, s, n)); kept && s.Complete() {
 			p.seriesOf(d, s).Exemplar = Exemplar{span, s.Wall(), s.Last}
 		}
@@ -163,7 +184,7 @@ func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
 		Seq: n.seq, Pairs: n.pairs, Text: s.Text, Program: s.Program, Vars: s.Vars,
 		Kernels: uint64(len(s.Spans)), Called: uint64(s.Called), Copies: p.copiesOf(d, s.ID),
 		ComputeNS: s.Compute, CommNS: s.ExposedComm, OverlapNS: s.Overlap, WallNS: s.Wall(), IdleNS: s.Idle,
-		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Reason: s.Reason,
+		ForeignComputeNS: s.Foreign, Complete: s.Complete(), Untraced: s.Untraced, Reason: s.Reason,
 		StartNS: s.First, EndNS: s.Last, Frame: p.lastFrame, Messages: s.Shape.Messages,
 	}
 }
@@ -177,8 +198,8 @@ func (p *Process) End(gone bool) {
 		return
 	}
 	p.accountEnded = true
+	p.pace.Finish()
 	if !gone {
-		p.windowGone(span.Limit)
 		p.ranges.Finish()
 	}
 	waiting, open := step.MissingRecords, step.RangeOpen
@@ -203,11 +224,8 @@ func (p *Process) End(gone bool) {
 	if n := p.shim.kernels.missing + p.shim.copies.missing; n > 0 {
 		p.dropped[books.Wire] += n
 	}
-	if lost > 0 || uncertain || p.gaps[device.Loss].open {
+	if lost > 0 || uncertain || p.loss {
 		p.lost(span.Limit)
-	}
-	if !p.traces.on() {
-		p.unknown(span.Limit, p.traces.why)
 	}
 	p.watermark = span.Limit
 	p.closed(p.steps.CloseAll(waiting, open))
@@ -217,5 +235,4 @@ func (p *Process) End(gone bool) {
 		p.finalize(d, true)
 	}
 	p.Cut()
-	p.leaveQuotas()
 }

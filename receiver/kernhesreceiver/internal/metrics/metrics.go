@@ -8,13 +8,14 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/resource"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
 // appendRank appends a rank's resource with all of its metrics. One whose device is not known yet waits: an engine loads
@@ -26,17 +27,12 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	}
 	of := to.ResourceMetrics().AppendEmpty()
 	resource.Rank(of.Resource().Attributes(), r.Source(), instance)
-	boundLabels(of.Resource().Attributes())
 	s := newMetricSet(of, pcommon.Timestamp(r.SinceNS), pcommon.NewTimestampFromTime(now), version, r.Rank)
 
 	s.seconds(metadata.KernDeviceSecondsTotal, r.ComputeNS, "compute")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.CommNS, "comm")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.IdleNS, "idle")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.UnknownNS, "unknown")
-	for why, ns := range r.UnknownByNS {
-		s.seconds(metadata.KernDeviceUnknownSecondsTotal, ns, device.WhyNames[why])
-	}
-	s.seconds(metadata.KernDeviceTracedSecondsTotal, r.TracedNS())
 	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.OverlapNS)
 	s.seconds(metadata.KernDeviceCopySecondsTotal, r.CopyNS)
 	if r.WatermarkNS != 0 {
@@ -78,7 +74,7 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	s.count(metadata.KernManifestMismatchesTotal, r.Mismatches)
 
 	s.count(metadata.KernIdentityLateTotal, r.Late)
-	s.count(metadata.KernStepRangesTotal, r.StepRanges)
+	s.count(metadata.KernStepsUntracedTotal, r.Untraced)
 	if r.Ranges != nil {
 		s.count(metadata.KernRangesOpen, r.Ranges.Open)
 		c := &r.Ranges.Counts
@@ -89,26 +85,17 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	s.losses(r)
 	s.books(r.Counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.Readable)
-	s.flag(metadata.KernTraceOn, r.Watched() && r.Down == "")
-	if r.Windows != nil {
-		s.windows(r.Windows)
-	}
+	s.flag(metadata.KernTraceOn, r.Tracing && r.Down == "")
 	s.up(r.Down)
 	s.seconds(metadata.KernTraceCostSecondsTotal, engine.ShimCost(r.Stats), "shim")
 	s.seconds(metadata.KernTraceCostSecondsTotal, r.CUPTINS, "cupti")
 	for i := range r.Series {
 		s.steps(&r.Series[i])
 	}
+	for i := range r.Pace {
+		s.pace(&r.Pace[i])
+	}
 	s.shim(r.Stats)
-}
-
-// windows appends how the windows of a process went.
-func (s *metricSet) windows(w *engine.WindowsReport) {
-	s.byText(metadata.KernWindowsTotal, w.Outcomes)
-	s.count(metadata.KernWindowsTotal, w.Missed, "missed")
-	s.count(metadata.KernWindowsLeft, w.Left)
-	s.seconds(metadata.KernWindowHeldSecondsTotal, w.Held)
-	s.flag(metadata.KernWindowStuck, w.State == engine.StateStuck)
 }
 
 // losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.
@@ -157,48 +144,76 @@ func (s *metricSet) steps(r *engine.SeriesReport) {
 	s.seconds(metadata.KernStepForeignComputeSecondsTotal, r.ForeignNS, r.Program, r.Batch, r.KV)
 
 	labels := []any{r.Program, r.Batch, r.KV}
-	if r.Wall.Expo != nil {
-		s.exponential(r, labels)
+	s.histogram(metadata.KernStepSeconds, times{r.Steps, r.WallNS, &r.Wall}, labels, &r.Exemplar)
+}
+
+// pace appends the times of the ranges of one label set.
+func (s *metricSet) pace(r *pace.Series) {
+	labels := []any{r.Program, r.Batch, r.KV}
+	s.count(metadata.KernStepRangesTotal, r.Pushed, labels...)
+	s.count(metadata.KernStepArrivalsTotal, r.Arrivals, labels...)
+	for _, one := range []struct {
+		as *metadata.Metric
+		of *pace.Times
+	}{
+		{metadata.KernStepRangeSeconds, &r.Range}, {metadata.KernStepIntervalSeconds, &r.Interval}, {metadata.KernStepDeviceSeconds, &r.Device},
+	} {
+		if one.of.N > 0 {
+			s.histogram(one.as, times{one.of.N, one.of.NS, &one.of.Counts}, labels, &engine.Exemplar{})
+		}
+	}
+}
+
+// times are what a histogram shows.
+type times struct {
+	n, ns  uint64
+	counts *wall.Counts
+}
+
+// histogram appends the times of one label set.
+func (s *metricSet) histogram(as *metadata.Metric, t times, labels []any, e *engine.Exemplar) {
+	if t.counts.Expo != nil {
+		s.exponential(as, t, labels, e)
 		return
 	}
-	point := s.metric(metadata.KernStepSeconds).Histogram().DataPoints().AppendEmpty()
+	point := s.metric(as).Histogram().DataPoints().AppendEmpty()
 	point.SetStartTimestamp(s.since)
 	point.SetTimestamp(s.now)
-	point.SetCount(r.Steps)
-	point.SetSum(seconds(r.WallNS))
-	point.BucketCounts().FromRaw(r.Wall.Fixed)
-	if r.Wall.Layout != nil {
+	point.SetCount(t.n)
+	point.SetSum(seconds(t.ns))
+	point.BucketCounts().FromRaw(t.counts.Fixed)
+	if t.counts.Layout != nil {
 		bounds := point.ExplicitBounds()
-		bounds.EnsureCapacity(len(r.Wall.Layout.Bounds))
-		for _, ns := range r.Wall.Layout.Bounds {
+		bounds.EnsureCapacity(len(t.counts.Layout.Bounds))
+		for _, ns := range t.counts.Layout.Bounds {
 			bounds.Append(seconds(ns))
 		}
 	}
-	s.attributes(point.Attributes(), metadata.KernStepSeconds, labels)
-	exemplar(&r.Exemplar, point.Exemplars())
+	s.attributes(point.Attributes(), as, labels)
+	exemplar(e, point.Exemplars())
 }
 
-// exponential appends the wall times of one label set as an exponential histogram.
-func (s *metricSet) exponential(r *engine.SeriesReport, labels []any) {
-	m := s.metric(metadata.KernStepSeconds)
+// exponential appends the times of one label set as an exponential histogram.
+func (s *metricSet) exponential(as *metadata.Metric, t times, labels []any, e *engine.Exemplar) {
+	m := s.metric(as)
 	if m.Type() != pmetric.MetricTypeExponentialHistogram {
 		m.SetEmptyExponentialHistogram().SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 	}
 	point := m.ExponentialHistogram().DataPoints().AppendEmpty()
 	point.SetStartTimestamp(s.since)
 	point.SetTimestamp(s.now)
-	point.SetCount(r.Steps)
-	point.SetSum(seconds(r.WallNS))
-	point.SetScale(r.Wall.Expo.Scale())
-	point.SetZeroCount(r.Wall.Expo.ZeroCount())
-	from, to := r.Wall.Expo.Positive(), point.Positive()
+	point.SetCount(t.n)
+	point.SetSum(seconds(t.ns))
+	point.SetScale(t.counts.Expo.Scale())
+	point.SetZeroCount(t.counts.Expo.ZeroCount())
+	from, to := t.counts.Expo.Positive(), point.Positive()
 	to.SetOffset(from.Offset())
 	to.BucketCounts().EnsureCapacity(int(from.Len()))
 	for i := range from.Len() {
 		to.BucketCounts().Append(from.At(i))
 	}
-	s.attributes(point.Attributes(), metadata.KernStepSeconds, labels)
-	exemplar(&r.Exemplar, point.Exemplars())
+	s.attributes(point.Attributes(), as, labels)
+	exemplar(e, point.Exemplars())
 }
 
 // exemplar appends the step of a label set that has a trace, if there is one.

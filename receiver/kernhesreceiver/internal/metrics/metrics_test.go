@@ -15,14 +15,29 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
-	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics/metricstest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
+
+// somePace is of nine steps of 1 ms, 2 ms apart but for the last, one of which was measured.
+func somePace() []pace.Series {
+	p, key := pace.New(wall.Fixed, 1), pace.Key{Program: "decode", Batch: "8", KV: "1024"}
+	now := uint64(1e9)
+	for id := range uint64(10) {
+		p.Push(id, 1, key, now)
+		p.Pop(id, now+1e6)
+		if now += 2e6; id == 8 {
+			now += 1e9
+		}
+	}
+	p.Measured(key, 3e6)
+	return p.Series()
+}
 
 // full is a report in which everything is set.
 func full() *engine.Report {
@@ -35,7 +50,7 @@ func full() *engine.Report {
 		Kernels: 117, Became: model.Outcomes{InSteps: 100, Settled: model.Settled{Outside: 5, Late: 4, Invalid: 3, Duplicate: 2}}, Pending: 3,
 		Invalid: map[string]uint64{"zero_timestamp": 3},
 		Comm:    17, Called: 90, Missing: 6, Mismatches: 7, Limited: map[string]uint64{"max_ranges": 8}, Copies: map[string]uint64{"memset": 19, "HtoD": 23},
-		Launches: engine.LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, StepRanges: 12, Complete: 10,
+		Launches: engine.LaunchCounts{All: 30, Captured: 20, Unfulfilled: 1, Unchecked: 8}, StepRanges: 12, Complete: 10, Untraced: 9, Pace: somePace(),
 		Incomplete: map[string]uint64{"timeout": 2}, Dropped: map[string]uint64{"shim_pool": 29}, Readable: true,
 		Coverage: coverage.Report{Totals: coverage.Totals{
 			By:     [3]coverage.Time{{NS: 31, Kernels: 1}, {NS: 37, Kernels: 60}, {NS: 41, Kernels: 44}},
@@ -44,11 +59,6 @@ func full() *engine.Report {
 		Ranges: &engine.RangesReport{Counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, Open: 46},
 		Series: []engine.SeriesReport{{Program: "decode", Batch: "8", KV: "1024", Steps: 2, ComputeNS: 1e6, CommNS: 2e6, ForeignNS: 3e6}},
 		Stats:  map[uint32]uint64{},
-
-		UnknownByNS: [device.Whys]uint64{device.OutsideWindow: 4, device.Loss: 3},
-		Windows: &engine.WindowsReport{
-			State: "stuck_attached", Outcomes: map[string]uint64{"complete": 47, "overdue": 0}, Missed: 48, Left: 49, Held: 50,
-		},
 	}
 	r.Series[0].AddWall(3e6)
 	r.Series[0].AddWall(3e6 + 1)
@@ -96,16 +106,6 @@ func TestMetricValues(t *testing.T) {
 	check("kern_device_seconds_total", "comm", 0.200579964)
 	check("kern_device_seconds_total", "idle", 3.3182615)
 	check("kern_device_seconds_total", "unknown", 7e-9)
-	check("kern_device_unknown_seconds_total", "outside_window", 4e-9)
-	check("kern_device_unknown_seconds_total", "yielded", 0.0)
-	check("kern_device_unknown_seconds_total", "loss", 3e-9)
-	check("kern_device_traced_seconds_total", "", 4.197245908) // all but 4 ns
-	check("kern_windows_total", "complete", int64(47))
-	check("kern_windows_total", "overdue", int64(0))
-	check("kern_windows_total", "missed", int64(48))
-	check("kern_windows_left", "", int64(49))
-	check("kern_window_held_seconds_total", "", 50e-9)
-	check("kern_window_stuck", "", int64(1))
 	check("kern_device_overlapped_comm_seconds_total", "", 11e-9)
 	check("kern_device_copy_seconds_total", "", 13e-9)
 	check("kern_step_compute_seconds_total", "decode,8,1024", 1e-3)
@@ -114,6 +114,12 @@ func TestMetricValues(t *testing.T) {
 	check("kern_step_seconds", "decode,8,1024", 0.006000001)
 	check("kern_steps_total", "decode,8,1024", int64(2))
 	check("kern_steps_incomplete_total", "timeout", int64(2))
+	check("kern_steps_untraced_total", "", int64(9))
+	check("kern_step_ranges_total", "decode,8,1024", int64(10))
+	check("kern_step_range_seconds", "decode,8,1024", 0.010)
+	check("kern_step_interval_seconds", "decode,8,1024", 0.016)
+	check("kern_step_arrivals_total", "decode,8,1024", int64(1))
+	check("kern_step_device_seconds", "decode,8,1024", 0.003)
 	check("kern_trace_dropped_records_total", "shim_pool", int64(29))
 	check("kern_trace_dropped_records_total", "hes_buffer", int64(0))
 	check("kern_steps_incomplete_total", "engine_gone", int64(0))

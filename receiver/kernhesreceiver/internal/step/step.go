@@ -68,7 +68,10 @@ type Step struct {
 	Overlap     uint64 // ns: comm under compute
 	Idle        uint64 // ns: Wall less the union of both
 	Foreign     uint64 // ns: compute of others since the latest end of an earlier step
-	Reason      string // why it is incomplete; empty: it is complete
+	Reason      string // why it is incomplete, or untraced; empty: it is complete
+	Untraced    bool   // nothing was traced while its range was open: it is neither complete nor incomplete
+	Issued      model.Issued
+	Requests    []model.StepRequest // as far as the engine says them
 
 	recorded cupti.Columns // as it came: what device time reads
 	parts    []part
@@ -78,8 +81,9 @@ type Step struct {
 // Wall is first start to last end, ns.
 func (s *Step) Wall() uint64 { return s.Last - s.First }
 
-// Complete reports whether each launch of the step has its records, all of them with a time.
-func (s *Step) Complete() bool { return s.Reason == "" }
+// Complete reports whether each launch of the step has its records, all of them with a time. One that was not traced is
+// neither that nor incomplete.
+func (s *Step) Complete() bool { return s.Reason == "" && !s.Untraced }
 
 // Recorded are the step's kernels in the order in which they came.
 func (s *Step) Recorded() *cupti.Columns { return &s.recorded }
@@ -100,13 +104,15 @@ type issue struct {
 	lastLaunch uint64
 	reason     string
 	occurrence uint32
+	issued     model.Issued
+	requests   []model.StepRequest
 	devices    []*Step
 	one        [1]*Step // what devices begins with
 }
 
 // An Assembler holds the open steps of a process. It is not safe for concurrent use.
 type Assembler struct {
-	Empty   uint64 // steps closed without a kernel, and without a launch that failed
+	Empty   uint64 // steps closed without a kernel, and without a launch that failed, while tracing was on
 	Evicted uint64 // shapes that others had to give way to
 
 	table *Table
@@ -150,6 +156,7 @@ func (a *Assembler) Open(id ranges.ID, info ranges.Step, thread uint32, time, fr
 	a.number++
 	is := &issue{
 		info: info, id: id, thread: thread, begun: time, frame: frame, number: a.number, sure: sure, lastLaunch: time,
+		issued: model.Issued{Push: time, Thread: thread},
 	}
 	if a.off {
 		is.fail(NotTraced)
@@ -176,12 +183,6 @@ func (a *Assembler) Traced(on bool) {
 	}
 }
 
-// Untraced reports whether a step is open of which a part was not traced.
-func (a *Assembler) Untraced(id ranges.ID) bool {
-	is := a.issues[id]
-	return is != nil && is.reason == NotTraced
-}
-
 // Joined says that the session was heard before, up to now: of the steps that are open the first launches will not come.
 func (a *Assembler) Joined() {
 	for _, is := range a.issues {
@@ -194,6 +195,21 @@ func (a *Assembler) Joined() {
 func (a *Assembler) Ended(id ranges.ID) {
 	if is := a.issues[id]; is != nil {
 		is.ended = true
+	}
+}
+
+// Popped takes the end of a step's range, unix ns; 0: it was not seen, but others show that it was.
+func (a *Assembler) Popped(id ranges.ID, time uint64) {
+	a.Ended(id)
+	if is := a.issues[id]; is != nil {
+		is.issued.Pop = time
+	}
+}
+
+// Within says of an open step how many steps are open on its thread, itself counted.
+func (a *Assembler) Within(id ranges.ID, level uint32) {
+	if is := a.issues[id]; is != nil {
+		is.issued.Level = level
 	}
 }
 
@@ -433,13 +449,19 @@ func (a *Assembler) close(closed []*Step, i int) []*Step {
 	if len(is.devices) == 0 {
 		is.on(a.device) // the likeliest: no record says
 	}
+	unseen := is.reason == NotTraced && is.launches == 0
+	if unseen && !is.ended {
+		is.reason = RangeOpen
+	}
 	for _, s := range is.devices {
-		s.Reason = is.reason
+		s.Reason, s.Issued, s.Requests = is.reason, is.issued, is.requests
 		if s.Reason == "" && s.invalid {
 			s.Reason = InvalidRecords
 		}
-		unseen := is.reason == NotTraced && is.launches == 0
-		if len(s.recorded.Spans) == 0 && (s.Reason == "" || unseen) {
+		if s.Untraced = unseen && len(s.recorded.Spans) == 0; s.Untraced {
+			s.First, s.Last = is.begun, is.begun // what orders it among others
+		}
+		if len(s.recorded.Spans) == 0 && s.Reason == "" {
 			a.Empty++
 			continue
 		}

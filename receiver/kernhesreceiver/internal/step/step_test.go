@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -224,9 +225,20 @@ func TestStepsWithoutKernels(t *testing.T) {
 	require.Empty(t, s.Spans)
 	b.Traced(false)
 	b.open(3, 0)
-	b.Ended(3)
-	require.Empty(t, b.closed(0), "nobody saw its launches")
-	require.EqualValues(t, 2, b.Empty)
+	b.Within(3, 1)
+	b.Popped(3, 70)
+	b.open(4, 0) // its range does not end
+	steps, _ := b.Close(0, timeout)
+	require.Len(t, steps, 1)
+	s = steps[0]
+	require.True(t, s.Untraced, "nobody saw its launches")
+	require.False(t, s.Complete())
+	require.Equal(t, NotTraced, s.Reason)
+	require.Equal(t, model.Issued{Push: s.Begun, Pop: 70, Thread: s.Thread, Level: 1}, s.Issued)
+	steps = b.CloseAll(MissingRecords, RangeOpen)
+	require.True(t, steps[0].Untraced)
+	require.Equal(t, RangeOpen, steps[0].Reason)
+	require.EqualValues(t, 1, b.Empty)
 }
 
 // TestAStepOnTwoDevicesIsAStepOnEach.
