@@ -151,7 +151,7 @@ test-packages: build ## install, play, kill, upgrade and purge the .deb under a 
 
 .PHONY: test-kubernetes
 test-kubernetes: ## the manifests of deploy/kubernetes, decoded strictly against the types of the Kubernetes API
-	go test -C test/kubernetes ./...
+	go test -C test/kubernetes -count=1 ./...
 
 .PHONY: vuln
 vuln: dist cli ## known vulnerabilities in what the programs have linked (govulncheck; vuln.go.dev, else the newest database that Go's proxy has here)
