@@ -413,14 +413,35 @@ static void chained(void) {
   CHECK(strcmp(noted, "schema domain 2; push domain 1; pop domain 1; push none 0; pop none 0; ") == 0);
 }
 
-int main(void) {
+// An image may use the extension alone: a child of fork then has its own thread's id, not its parent's.
+static void forked(void) {
+  CHECK_EQUAL(extension(NVTX_EXTENSION_PAYLOAD, 40, ALL_SLOTS, slots), 1);
+  CHECK(events_open(64u << 10));
+  calls_live();
+  PUSH(NULL, NULL, 0);
+  CHECK_EQUAL(((const kw_push *)next())->head.thread, getpid());
+  pid_t child = fork();
+  if (child == 0) {
+    PUSH(NULL, NULL, 0);
+    _exit(((const kw_push *)next())->head.thread == (uint32_t)getpid() ? 0 : 1);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void in_child(void (*run)(void)) {
   pid_t child = fork(); // the environment is read once a process
   if (child == 0) {
-    alone();
+    run();
     _exit(0);
   }
   int status;
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(void) {
+  in_child(forked);
+  in_child(alone);
   chained();
   return 0;
 }

@@ -1,13 +1,16 @@
 // The flusher against a CUPTI that fails, drops and is slow to say so.
 #include "capture/cupti.h"
 #include "capture/flusher.h"
+#include "capture/pool.h"
 #include "capture/wake.h"
 #include "check.h"
 #include "host/clock.h"
 #include "host/env.h"
+#include "host/log.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 static _Atomic int result;            // of the next flushes
@@ -16,7 +19,20 @@ static _Atomic uint64_t began, calls; // when the last one was called
 static _Atomic size_t dropped;
 static _Atomic int drop_result;
 
+// Flushes since the last reset: how each was asked for, and whether kinds were enabled.
+static struct {
+  atomic_bool forced, enabled;
+} flushes[64];
+static _Atomic uint32_t flush_count;
+static atomic_bool enabled;
+
 static int flush_all(uint32_t flag) {
+  uint32_t n = atomic_load(&flush_count);
+  if (n < 64) {
+    atomic_store(&flushes[n].forced, flag != 0);
+    atomic_store(&flushes[n].enabled, atomic_load(&enabled));
+    atomic_store(&flush_count, n + 1);
+  }
   atomic_store(&last_flag, flag);
   atomic_store(&began, clock_now());
   usleep(2000); // so that its end is another time than its beginning
@@ -62,7 +78,8 @@ static int subscribe(void **subscriber, cupti_callback callback, void *user) {
 static int unsubscribe(void *subscriber) { return subscriber == &subscribed ? CUPTI_OK : CUPTI_INVALID_PARAMETER; }
 static int enable_callback(uint32_t on, void *s, int domain, uint32_t id) { return (void)on, (void)s, (void)domain, (void)id, CUPTI_OK; }
 static int register_callbacks(cupti_request request, cupti_complete complete) { return (void)request, (void)complete, CUPTI_OK; }
-static int kind(int which) { return (void)which, CUPTI_OK; }
+static int enable(int which) { return (void)which, atomic_store(&enabled, true), CUPTI_OK; }
+static int disable(int which) { return (void)which, atomic_store(&enabled, false), CUPTI_OK; }
 
 static void await(bool is_subscribed) {
   while ((atomic_load(&cupti.subscriber) != NULL) != is_subscribed) usleep(200);
@@ -94,6 +111,25 @@ static void yields(void) {
   await(false);
 }
 
+// lets_end: before CUPTI is left, what still runs comes to its end. Only then a flush is forced, which would cut it short.
+static void lets_end(void) {
+  uint64_t size;
+  uint8_t *lent = pool_lend(&size);
+  CHECK(lent != NULL);
+  atomic_store(&flush_count, 0);
+  flusher_yield(3600 * 1000000000ull);
+  while (atomic_load(&flush_count) < 4) usleep(200);
+  pool_complete(lent, 0);
+  pool_return(pool_completed());
+  await(false);
+  uint32_t n = atomic_load(&flush_count);
+  CHECK(n >= 5 && n < 64);
+  for (uint32_t i = 0; i < n; i++) {
+    CHECK_EQUAL(flushes[i].forced, i == n - 1);
+    CHECK_EQUAL(flushes[i].enabled, i == 0);
+  }
+}
+
 int main(void) {
   setenv("KERNHES_FLUSH_MS", "10000", 1); // only when it is told to
   setenv("KERNHES_SOFTWARE", "on", 1);
@@ -107,7 +143,8 @@ int main(void) {
   cupti.Unsubscribe = unsubscribe;
   cupti.EnableCallback = enable_callback;
   cupti.ActivityRegisterCallbacks = register_callbacks;
-  cupti.ActivityEnable = cupti.ActivityDisable = kind;
+  cupti.ActivityEnable = enable;
+  cupti.ActivityDisable = disable;
   cupti.version = CUPTI_13_0;
   uint64_t start = clock_now();
   CHECK(flusher_start(true, false));
@@ -127,9 +164,19 @@ int main(void) {
   CHECK(!r.flushed_new && r.flushed == first);
   CHECK_EQUAL(atomic_load(&last_flag), 0); // what runs is never cut short
 
-  // One that fails: nothing is known to have come since.
+  // One that fails: nothing is known to have come since. The log says so.
+  int real = dup(STDERR_FILENO), pair[2];
+  char line[256] = "";
+  CHECK(pipe(pair) == 0 && dup2(pair[1], STDERR_FILENO) == STDERR_FILENO);
+  log_enable(true);
+  r = flush(); // of which there is nothing to say
   atomic_store(&result, 999);
+  first = r.flushed;
   r = flush();
+  log_enable(false);
+  CHECK(dup2(real, STDERR_FILENO) == STDERR_FILENO && close(real) == 0 && close(pair[1]) == 0);
+  CHECK(read(pair[0], line, sizeof line - 1) > 0 && close(pair[0]) == 0);
+  CHECK(strncmp(line, "kernhes: cuptiActivityFlushAll: 999, ", 37) == 0);
   CHECK_EQUAL(r.flushed, first);
   uint64_t failed = atomic_load(&began);
   r = flush();
@@ -150,6 +197,10 @@ int main(void) {
   CHECK(!r.readable && r.dropped.count == 0);
 
   yields();
+  atomic_fetch_add(&passed, 10 * 1000000000ull);
+  flusher_resume();
+  await(true);
+  lets_end();
   flusher_resume(); // due in 10 s
   atomic_fetch_add(&passed, 10 * 1000000000ull);
   flusher_resume();

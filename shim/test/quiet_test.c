@@ -164,6 +164,8 @@ int main(void) {
   push(0, "a"), push(0, "b"), push(0, "step"), push(0, "c");
   for (int i = 0; i < 4; i++) calls_pop(0, nothing);
   POSTED("+0.1+0.3-0.2-0.1-0.0");
+  struct place one;
+  CHECK_EQUAL(asked_places(&one, 2), 1); // none is left of those before asked_nothing
 
   marks();
 

@@ -2,10 +2,25 @@
 #include "capture/events.h"
 #include "capture/meter.h"
 #include "capture/pool.h"
+#include "capture/edge.h"
 #include "capture/stats.h"
+#include "capture/windows.h"
 #include "check.h"
 
 #include <string.h>
+
+// Linked with --wrap: whether this process is in the mode windows, and what was counted there.
+static bool in_windows;
+bool __wrap_windows_on(void);
+struct windows_counts __wrap_windows_counts(void);
+uint64_t __wrap_edge_holds(void);
+uint64_t __wrap_edge_held_ns(void);
+bool __wrap_windows_on(void) { return in_windows; }
+struct windows_counts __wrap_windows_counts(void) {
+  return (struct windows_counts){.done = 201, .left = 202, .missed = 203, .failed = 204, .finalize_ns = 205};
+}
+uint64_t __wrap_edge_holds(void) { return 206; }
+uint64_t __wrap_edge_held_ns(void) { return 207; }
 
 static kw_stat stats[64];
 static size_t count;
@@ -57,6 +72,20 @@ int main(void) {
   uint64_t cpu = value_of(KW_STAT_CPU_NS); // the flusher's, and this thread's
   CHECK(cpu > 1ull << 60 && cpu < (1ull << 60) + 60000000000ull);
   CHECK_EQUAL(count, sizeof all / sizeof *all + 1);
+  size_t without = count;
+  body.used = 0;
+  in_windows = true;
+  stats_body(&(struct stats_source){.encoder = &e, .records = &r, .queue = &q, .link = &l, .report = &report}, &body);
+  count = body.used / sizeof *stats;
+  memcpy(stats, body.data, body.used);
+  for (size_t i = 0; i < count; i++) CHECK_EQUAL(stats[i].zero, 0);
+  static const struct {
+    uint32_t key;
+    uint64_t want;
+  } more[] = {{KW_STAT_WINDOWS, 201}, {KW_STAT_WINDOWS_LEFT, 202}, {KW_STAT_WINDOWS_MISSED, 203}, {KW_STAT_HOLDS_FAILED, 204},
+              {KW_STAT_FINALIZE_NS, 205}, {KW_STAT_HOLDS, 206}, {KW_STAT_HELD_NS, 207}};
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) CHECK_EQUAL(value_of(more[i].key), more[i].want);
+  CHECK_EQUAL(count, without + sizeof more / sizeof *more);
   bytes_free(&body);
   return 0;
 }
