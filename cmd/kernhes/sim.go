@@ -154,14 +154,19 @@ func simulateTo(ctx context.Context, c sim.Config, path string, out io.Writer) (
 		fmt.Fprintf(out, "run %s: %d ranks of %s, to %s\n", run, c.Layout.Ranks(), c.Layout.Name, c.Endpoint)
 	}
 	r, err := sim.Run(ctx, c)
+	sumUp(r, out)
+	if err != nil {
+		return fmt.Errorf("sim: %w", err)
+	}
+	return nil
+}
+
+// sumUp prints what a simulation sent.
+func sumUp(r sim.Result, out io.Writer) {
 	rate := float64(r.Kernels) / max(r.Took.Seconds(), 1e-9)
 	fmt.Fprintf(out, "%d steps, %d kernels, %.1f MB in %v (%v simulated): %.0f kernels/s; ended: %s\n",
 		r.Steps, r.Kernels, float64(r.Bytes)/1e6, r.Took.Round(time.Millisecond), r.Simulated.Round(time.Millisecond), rate, r.Ended)
 	if r.Dropped > 0 {
 		fmt.Fprintf(out, "%d kernels, copies and events were dropped, since the collector did not acknowledge them in time\n", r.Dropped)
 	}
-	if err != nil {
-		return fmt.Errorf("sim: %w", err)
-	}
-	return nil
 }

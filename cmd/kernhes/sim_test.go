@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kernhes/kernhes/internal/sim"
 	"github.com/kernhes/kernhes/internal/sim/fault"
 )
 
@@ -38,6 +40,17 @@ func TestSimFails(t *testing.T) {
 	check("want less than every", "--window", "6s")
 	check(`unexpected "x"`, "x")
 	check("no such file", "--truth", filepath.Join(t.TempDir(), "none", "truth"))
+}
+
+func TestSimSumsUp(t *testing.T) {
+	var out strings.Builder
+	sumUp(sim.Result{Steps: 3, Kernels: 5000, Bytes: 2_340_000, Took: 2500 * time.Millisecond, Simulated: 4*time.Second + 1234567, Ended: "bye"}, &out)
+	const line = "3 steps, 5000 kernels, 2.3 MB in 2.5s (4.001s simulated): 2000 kernels/s; ended: bye\n"
+	assert.Equal(t, line, out.String())
+	out.Reset()
+	sumUp(sim.Result{Dropped: 7, Ended: "bye"}, &out)
+	assert.Contains(t, out.String(), "0 kernels/s")
+	assert.Contains(t, out.String(), "\n7 kernels, copies and events were dropped")
 }
 
 // docs/sim.md names each field of the truth.

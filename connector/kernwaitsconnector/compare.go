@@ -32,6 +32,7 @@ type comparison struct {
 	causes   *cause.Teller
 	runs     map[*pairing.Run]*runState
 	steps    uint64
+	tooMany  uint64 // chunks of ranks beyond the limit
 }
 
 // A builderKey names one device of a session.
@@ -82,7 +83,9 @@ func (c *comparison) chunk(from *chunk.Chunk, now time.Time) {
 			continue
 		}
 		if rank == nil {
-			rank = c.pairing.Rank(pairing.Source{Run: from.Run, Host: from.Host, Model: from.Model, Rank: from.Rank}, now)
+			if rank = c.rank(&from.Identity, now); rank == nil {
+				return
+			}
 		}
 		c.steps++
 		c.watch(rank, &from.Steps[i], now)
@@ -93,12 +96,24 @@ func (c *comparison) chunk(from *chunk.Chunk, now time.Time) {
 	}
 }
 
+// rank is the rank that a chunk is of; nil: there are too many, and its steps are counted only.
+func (c *comparison) rank(id *chunk.Identity, now time.Time) *pairing.Rank {
+	r := c.pairing.Rank(pairing.Source{Run: id.Run, Host: id.Host, Model: id.Model, Rank: id.Rank}, now)
+	if r == nil {
+		c.tooMany++
+	}
+	return r
+}
+
 // digest takes the digest of a chunk, which another collector made.
 func (c *comparison) digest(from *digest.Record, now time.Time) {
 	if len(from.Steps) == 0 {
 		return
 	}
-	rank := c.pairing.Rank(pairing.Source{Run: from.Identity.Run, Host: from.Identity.Host, Model: from.Identity.Model, Rank: from.Identity.Rank}, now)
+	rank := c.rank(&from.Identity, now)
+	if rank == nil {
+		return
+	}
 	c.run(rank.Run).ledger.Families(rank.ID, from.Sums)
 	for _, step := range from.Steps {
 		c.steps++

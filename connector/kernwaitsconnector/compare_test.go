@@ -3,6 +3,7 @@ package kernwaitsconnector
 import (
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,31 @@ func TestTheRecordedDrillAddsUp(t *testing.T) {
 	require.Equal(t, [2]uint64{transfer, transfer}, [2]uint64{zero.Transfer, one.Transfer})
 }
 
+// busIsKnown holds the bytes on the bus of all-reduces of two ranks to the messages in the chunks: of two ranks, each message once.
+func busIsKnown(t *testing.T, run *runState, s simulation) {
+	t.Helper()
+	want := map[string]float64{}
+	for rank := 0; rank < len(s.chunks); rank++ {
+		for _, c := range s.chunks[rank] {
+			for i := range c.Steps {
+				for _, p := range c.Steps[i].Shape.Positions {
+					if p.Bytes > 0 && strings.Contains(p.Name, "AllReduce") {
+						want[p.Group] += float64(p.Bytes)
+					}
+				}
+			}
+		}
+	}
+	ranks := float64(len(s.chunks)) / float64(max(len(want), 1)) // of a group, each of which has the message
+	for _, b := range run.ledger.Buses() {
+		require.Equal(t, "all_reduce", b.Op)
+		require.InEpsilon(t, want[b.Group]/ranks*2*(ranks-1)/ranks, b.Bytes, 1e-9)
+		require.Positive(t, b.NS)
+		delete(want, b.Group)
+	}
+	require.Empty(t, want, "groups without a bus")
+}
+
 func TestSimulatedWaitsAreTheTruth(t *testing.T) {
 	for _, layout := range program.Layouts() {
 		t.Run(layout.Name, func(t *testing.T) {
@@ -133,6 +159,7 @@ func TestSimulatedWaitsAreTheTruth(t *testing.T) {
 				require.Equal(t, all(want.Blame), all(got.Blame))
 				require.Equal(t, want.Last, got.Last)
 			}
+			busIsKnown(t, run, s)
 		})
 	}
 }

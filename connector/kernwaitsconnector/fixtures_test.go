@@ -135,6 +135,9 @@ type simulation struct {
 // simulate runs a simulated fleet into a receiver. groups is the receiver's setting.
 func simulate(t testing.TB, layout program.Layout, groups map[string]int64, change func(*sim.Config), faults ...string) simulation {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("only the receiver runs in parallel here, and its own tests look for races")
+	}
 	sink := new(consumertest.LogsSink)
 	factory := kernhesreceiver.NewFactory()
 	cfg := factory.CreateDefaultConfig().(*kernhesreceiver.Config)

@@ -153,6 +153,9 @@ func cpu() time.Duration {
 // Of 64 ranks on eight hosts, one of which is slow, the waits are the truth, and the slow rank has nearly all blame. Memory is what
 // one second of steps takes.
 func TestSixtyFourRanks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing runs in parallel here")
+	}
 	f := newFleetOf(64, "slow_clocks:rank=37,amount=15")
 	g := newGateway()
 	for second := range 6 {

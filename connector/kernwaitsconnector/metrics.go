@@ -110,6 +110,7 @@ func (c *waitsConnector) metrics(now time.Time) pmetric.Metrics {
 	for _, reason := range []string{"not_a_chunk", "version", "corrupt"} {
 		s.count(metadata.KernWaitsRefusedRecordsTotal, c.refused[reason], reason)
 	}
+	s.count(metadata.KernWaitsRefusedRecordsTotal, c.comparison.tooMany, "too_many_ranks")
 	for _, run := range c.comparison.pairing.Runs() {
 		to := resource()
 		attributes := to.Resource().Attributes()

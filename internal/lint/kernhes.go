@@ -124,8 +124,8 @@ func (c *configuration) queues() {
 			if k := kind(id); k != "otlp" && k != "otlphttp" && k != "otlp_grpc" && k != "otlp_http" && k != "loadbalancing" {
 				continue
 			}
-			if at(s, "sending_queue", "enabled") == false {
-				continue
+			if at(s, "sending_queue", "enabled") == false || text(s, "protocol", "otlp", "sending_queue", "sizer") == "bytes" {
+				continue // the load-balancing exporter's queues are those of its connections
 			}
 			if text(s, "sending_queue", "sizer") != "bytes" {
 				c.add(Warning, "exporters::"+id+"::sending_queue", "1000 chunks may wait, 1 MiB each; write sizer: bytes and queue_size: 134217728")

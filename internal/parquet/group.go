@@ -14,6 +14,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/chunk"
+	"github.com/kernhes/kernhes/internal/parquet/pages"
 )
 
 // Magic stands at the beginning and at the end of a Parquet file.
@@ -27,6 +28,10 @@ type Group struct {
 	Length  int64    `json:"length"` // of its pages, bytes
 	Sources []Source `json:"sources"`
 	Meta    []byte   `json:"meta"` // Thrift: its RowGroup, offsets as in the file
+
+	// Pages are the page indexes of its columns, offsets as in the file. Empty: an earlier version wrote the group, or it was
+	// moved.
+	Pages []pages.PageIndex `json:"pages,omitempty"`
 }
 
 // A Source is where rows of a group come from, or a session of which there are none, but the last word on its account.
@@ -83,6 +88,12 @@ var physical = map[Type]format.Type{Text: format.ByteArray, Int64: format.Int64,
 // give. shift is added to each offset: what a file holds before the Magic that Group.Offset counts from. rest are sources
 // that no group has.
 func Footer(table Table, groups []Group, keyValues map[string]string, shift int64, rest ...Source) ([]byte, error) {
+	return footerAt(0, table, groups, keyValues, shift, rest)
+}
+
+// footerAt is Footer of a file whose pages end at an offset, with the page indexes before it. They stand together, and all or
+// none are there: parquet-go reads them in one piece. at is 0 where they are to be left out.
+func footerAt(at int64, table Table, groups []Group, keyValues map[string]string, shift int64, rest []Source) ([]byte, error) {
 	columns, _, err := columnsOf(table, groups)
 	if err != nil {
 		return nil, err
@@ -106,6 +117,10 @@ func Footer(table Table, groups []Group, keyValues map[string]string, shift int6
 		meta.NumRows += rg.NumRows
 		meta.RowGroups = append(meta.RowGroups, rg)
 	}
+	var indexes []byte
+	if at > 0 {
+		indexes = placeIndexes(meta.RowGroups, groups, at)
+	}
 	values, err := describe(table, groups, rest)
 	if err != nil {
 		return nil, err
@@ -119,7 +134,32 @@ func Footer(table Table, groups []Group, keyValues map[string]string, shift int6
 		return nil, fmt.Errorf("footer: %w", err)
 	}
 	b = le.AppendUint32(b, uint32(len(b)))
-	return append(b, Magic...), nil
+	return append(append(indexes, b...), Magic...), nil
+}
+
+// placeIndexes returns the page indexes of groups, which will stand at an offset, and says in the row groups where.
+func placeIndexes(to []format.RowGroup, groups []Group, at int64) (b []byte) {
+	for i := range groups {
+		if len(groups[i].Pages) != len(to[i].Columns) {
+			return nil
+		}
+	}
+	for i := range groups {
+		for k, index := range groups[i].Pages {
+			if c := &to[i].Columns[k]; index.Bounds != nil {
+				c.ColumnIndexOffset, c.ColumnIndexLength = at+int64(len(b)), int32(len(index.Bounds))
+				b = append(b, index.Bounds...)
+			}
+		}
+	}
+	for i := range groups {
+		for k, index := range groups[i].Pages {
+			c := &to[i].Columns[k]
+			c.OffsetIndexOffset, c.OffsetIndexLength = at+int64(len(b)), int32(len(index.Offsets))
+			b = append(b, index.Offsets...)
+		}
+	}
+	return b
 }
 
 // columnsOf are the columns of a file of a table, and their places among all that the table has. A file that an earlier

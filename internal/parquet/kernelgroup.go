@@ -81,14 +81,14 @@ func (k *kernelGroups) end() {
 }
 
 // column appends the pages of column i to b, and says what the footer says of them.
-func (k *kernelGroups) column(b []byte, i int) ([]byte, format.ColumnChunk, error) {
+func (k *kernelGroups) column(b []byte, i int) ([]byte, format.ColumnChunk, *pages.Column, error) {
 	c := &kernelColumns[i]
 	to := k.to.Begin(b, c.Name, physical[c.Type], k.rows)
 	var err error
 	var s format.Statistics
 	switch {
 	case c.ofShape != nil:
-		s = k.shapeStatistics(i)
+		s = shapeStatistics(k.shapes, i)
 		if c.Type == Bool {
 			err = k.shapeBits(to)
 		} else {
@@ -102,21 +102,13 @@ func (k *kernelGroups) column(b []byte, i int) ([]byte, format.ColumnChunk, erro
 		s, err = k.deltas(to, c)
 	}
 	if err != nil {
-		return nil, format.ColumnChunk{}, fmt.Errorf("column %s: %w", c.Name, err)
+		return nil, format.ColumnChunk{}, nil, fmt.Errorf("column %s: %w", c.Name, err)
 	}
 	b, chunk := to.End(s)
-	return b, chunk, nil
+	return b, chunk, to, nil
 }
 
-// indexPage writes a page of indexes, if there are any.
-func (k *kernelGroups) indexPage(to *pages.Column, x *pages.Indexes) error {
-	if x.Rows() == 0 {
-		return nil
-	}
-	k.plain = x.Append(k.plain[:0])
-	return to.Page(k.plain, format.RLEDictionary, x.Rows(), pages.Quick)
-}
-
+// shapeIndexes writes a column of texts or numbers that shapes give.
 func (k *kernelGroups) shapeIndexes(to *pages.Column, i int) error {
 	d := k.bank.dictionaries[i]
 	if err := to.Dictionary(d); err != nil {
@@ -124,16 +116,21 @@ func (k *kernelGroups) shapeIndexes(to *pages.Column, i int) error {
 	}
 	x, width := &k.indexes, pages.Width(d.Len())
 	x.Reset(width)
-	for _, p := range k.placed {
+	from := 0
+	for at, p := range k.placed {
 		p.put(x, i, width)
-		if x.Rows() >= pages.Rows {
-			if err := k.indexPage(to, x); err != nil {
-				return err
-			}
-			x.Reset(width)
+		if x.Rows() < pages.Rows && at < len(k.placed)-1 {
+			continue
 		}
+		k.plain = x.Append(k.plain[:0])
+		if err := to.Page(k.plain, format.RLEDictionary, x.Rows(), pages.Quick); err != nil {
+			return err
+		}
+		to.Bounds(shapeStatistics(k.placed[from:at+1], i))
+		from = at + 1
+		x.Reset(width)
 	}
-	return k.indexPage(to, x)
+	return nil
 }
 
 func (k *kernelGroups) shapeBits(to *pages.Column) error {
@@ -145,10 +142,10 @@ func (k *kernelGroups) shapeBits(to *pages.Column) error {
 	return to.Page(k.plain, format.Plain, k.rows, pages.Quick)
 }
 
-// shapeStatistics are of the shapes that the row group has: its dictionaries may have more.
-func (k *kernelGroups) shapeStatistics(i int) format.Statistics {
-	least, most := k.shapes[0].columns[i].least, k.shapes[0].columns[i].most
-	for _, p := range k.shapes[1:] {
+// shapeStatistics are of shapes that a page or row group has: its dictionary may have more.
+func shapeStatistics(shapes []*placed, i int) format.Statistics {
+	least, most := shapes[0].columns[i].least, shapes[0].columns[i].most
+	for _, p := range shapes[1:] {
 		if c := &p.columns[i]; pages.Compare(c.least, least) < 0 {
 			least = c.least
 		}
@@ -240,6 +237,7 @@ func (k *kernelGroups) deltas(to *pages.Column, c *kernelColumn) (s format.Stati
 			continue
 		}
 		l, m := d.Bounds()
+		page := bounds(format.Int64, num(l), num(m))
 		if s.MinValue != nil {
 			l, m = min(l, least), max(m, most)
 		}
@@ -249,6 +247,7 @@ func (k *kernelGroups) deltas(to *pages.Column, c *kernelColumn) (s format.Stati
 		if err = to.Page(k.plain, format.DeltaBinaryPacked, d.Rows(), level); err != nil {
 			return s, err
 		}
+		to.Bounds(page)
 		d.Reset()
 	}
 	return s, nil
@@ -278,6 +277,10 @@ func (k *kernelGroups) repeated(to *pages.Column, c *kernelColumn) (s format.Sta
 		k.plain = x.Append(k.plain[:0])
 		if err = to.Page(k.plain, format.RLEDictionary, x.Rows(), k.level()); err != nil {
 			return s, err
+		}
+		if rows := x.Rows(); rows < len(r.Indexes) {
+			l, m := r.BoundsOf(at, at+rows)
+			to.Bounds(bounds(format.Int64, num(l), num(m)))
 		}
 	}
 	return s, nil

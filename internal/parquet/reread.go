@@ -77,6 +77,10 @@ func fits(table Table, schema []format.SchemaElement) bool {
 
 // groupOf is what a footer says of a row group.
 func groupOf(table Table, rg *format.RowGroup) (Group, error) {
+	for i := range rg.Columns { // page indexes stay where they are; another footer has none
+		c := &rg.Columns[i]
+		c.ColumnIndexOffset, c.ColumnIndexLength, c.OffsetIndexOffset, c.OffsetIndexLength = 0, 0, 0, 0
+	}
 	meta, err := thrift.Marshal(&compact, rg)
 	if err != nil {
 		return Group{}, fmt.Errorf("row group: %w", err)

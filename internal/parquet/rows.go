@@ -29,7 +29,7 @@ type encoder struct {
 }
 
 // column appends the pages of a column to b and says what the footer says of them; offsets count from b's beginning.
-func (e *encoder) column(b []byte, buf *buffer, rows int) ([]byte, format.ColumnChunk, error) {
+func (e *encoder) column(b []byte, buf *buffer, rows int) ([]byte, format.ColumnChunk, *pages.Column, error) {
 	c := &buf.column
 	how := c.Encoding
 	if how == Repeats {
@@ -44,7 +44,7 @@ func (e *encoder) column(b []byte, buf *buffer, rows int) ([]byte, format.Column
 			d.Index(v)
 		}
 		if err := to.Dictionary(d); err != nil {
-			return nil, format.ColumnChunk{}, err
+			return nil, format.ColumnChunk{}, nil, err
 		}
 	}
 	level := pages.Quick
@@ -62,19 +62,19 @@ func (e *encoder) column(b []byte, buf *buffer, rows int) ([]byte, format.Column
 				size += int(p)
 			}
 			if err := e.definitions(present); err != nil {
-				return nil, format.ColumnChunk{}, err
+				return nil, format.ColumnChunk{}, nil, err
 			}
 		}
 		if err := e.values(buf, how, at, at+size); err != nil {
-			return nil, format.ColumnChunk{}, fmt.Errorf("column %s: %w", c.Name, err)
+			return nil, format.ColumnChunk{}, nil, fmt.Errorf("column %s: %w", c.Name, err)
 		}
 		at += size
 		if err := to.Page(e.plain, formats[how], n, level); err != nil {
-			return nil, format.ColumnChunk{}, err
+			return nil, format.ColumnChunk{}, nil, err
 		}
 	}
 	b, chunk := to.End(statistics(buf, rows))
-	return b, chunk, nil
+	return b, chunk, to, nil
 }
 
 // definitions appends which values of a page are not null.

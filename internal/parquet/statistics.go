@@ -14,8 +14,8 @@ const maxStatistic = 64
 // bounds are the statistics of a column without nulls.
 func bounds(of format.Type, least, most value) (s format.Statistics) {
 	if len(least.Text) <= maxStatistic && len(most.Text) <= maxStatistic {
-		s.MinValue = pages.AppendValue(nil, of, least)
-		s.MaxValue = pages.AppendValue(nil, of, most)
+		s.MinValue = pages.AppendValue([]byte{}, of, least) // an empty text is a bound too
+		s.MaxValue = pages.AppendValue([]byte{}, of, most)
 	}
 	return s
 }

@@ -257,7 +257,7 @@ func (w *Writer) group(key rankKey) error {
 		clear(r.pieces)
 		w.spare = r.pieces[:0]
 	}()
-	column := func(b []byte, i int) ([]byte, format.ColumnChunk, error) {
+	column := func(b []byte, i int) ([]byte, format.ColumnChunk, *pages.Column, error) {
 		return w.encoder.column(b, &w.buffers[i], r.rows)
 	}
 	if w.table == Kernels {
@@ -269,19 +269,26 @@ func (w *Writer) group(key rankKey) error {
 }
 
 // write writes a row group, whose columns column appends to bytes.
-func (w *Writer) write(rows int, from []Source, column func([]byte, int) ([]byte, format.ColumnChunk, error)) error {
+func (w *Writer) write(rows int, from []Source, column func([]byte, int) ([]byte, format.ColumnChunk, *pages.Column, error)) error {
 	b := w.pages[:0]
 	if w.size == 0 {
 		b = append(b, Magic...)
 	}
 	head := int64(len(b))
 	rg := format.RowGroup{NumRows: int64(rows), FileOffset: head}
+	indexes := make([]pages.PageIndex, 0, len(w.places))
 	for _, i := range w.places {
 		var c format.ColumnChunk
+		var of *pages.Column
 		var err error
-		if b, c, err = column(b, i); err != nil {
+		if b, c, of, err = column(b, i); err != nil {
 			return err
 		}
+		index, err := of.Index(w.size)
+		if err != nil {
+			return err
+		}
+		indexes = append(indexes, index)
 		rg.TotalByteSize += c.MetaData.TotalUncompressedSize
 		rg.TotalCompressedSize += c.MetaData.TotalCompressedSize
 		rg.Columns = append(rg.Columns, c)
@@ -292,7 +299,7 @@ func (w *Writer) write(rows int, from []Source, column func([]byte, int) ([]byte
 	if err != nil {
 		return fmt.Errorf("row group: %w", err)
 	}
-	g := Group{Table: w.table, Rows: int64(rows), Offset: w.size + head, Length: int64(len(b)) - head, Sources: from, Meta: meta}
+	g := Group{Table: w.table, Rows: int64(rows), Offset: w.size + head, Length: int64(len(b)) - head, Sources: from, Meta: meta, Pages: indexes}
 	if err := w.put(b); err != nil {
 		return err
 	}
@@ -371,7 +378,7 @@ func (w *Writer) Close(keyValues map[string]string) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	footer, err := Footer(w.table, w.groups, keyValues, 0, w.rest...)
+	footer, err := footerAt(w.size, w.table, w.groups, keyValues, 0, w.rest)
 	if err != nil {
 		return w.fail(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Text is a text off the wire as it may go anywhere: UTF-8 without control characters. Protobuf refuses a whole message for one
-// byte that is none, and terminals obey the others.
+// Text is a text off the wire as it may go anywhere: UTF-8 without control and format characters. Protobuf refuses a whole message for one
+// byte that is none, terminals obey control characters, and marks of direction show a text as another.
 func Text[T string | []byte](b T) string {
 	for i := range len(b) {
 		if c := b[i]; c < ' ' || c > '~' {
@@ -18,7 +18,7 @@ func Text[T string | []byte](b T) string {
 
 // printable is r, or U+FFFD, which Map also gives for each byte that is no UTF-8.
 func printable(r rune) rune {
-	if unicode.IsControl(r) {
+	if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
 		return unicode.ReplacementChar
 	}
 	return r

@@ -10,6 +10,8 @@ func TestTextsCanGoAnywhere(t *testing.T) {
 	for from, want := range map[string]string{
 		"": "", "plain text ~": "plain text ~", "é漢": "é漢", "a\xffb\xfe": "a\uFFFDb\uFFFD", "line\nbreak\x00": "line\uFFFDbreak\uFFFD",
 		"\x1b[31mred": "\uFFFD[31mred", "\u0085next": "\uFFFDnext", "\x7f": "\uFFFD", "\xe2\x80": "\uFFFD\uFFFD",
+		"a\u202egnp.exe": "a\uFFFDgnp.exe", "\u2066x\u2069": "\uFFFDx\uFFFD", "a\u200fb\u061cc": "a\uFFFDb\uFFFDc", "one\u2028two\u2029": "one\uFFFDtwo\uFFFD",
+		"\ufeffbom\u200b": "\uFFFDbom\uFFFD", "שלום": "שלום",
 	} {
 		require.Equal(t, want, Text(from), "%q", from)
 		require.Equal(t, want, Text([]byte(from)), "%q", from)

@@ -111,6 +111,14 @@ type Config struct {
 	// MaxSessionBytes bounds the memory that one engine process may hold here, in bytes. Default: 268435456 (256 MiB).
 	MaxSessionBytes int64 `mapstructure:"max_session_bytes"`
 
+	// MaxTotalSeries bounds the label sets of all ranks together, of which a rank counts as four. Where all are taken, further ones of
+	// containers and processes that have their share count as `other`, and their further ranks are lost. Default: 4096.
+	MaxTotalSeries int `mapstructure:"max_total_series"`
+
+	// MaxTotalBytes bounds the memory of all engine processes together, in bytes, about. Where it is taken, those with more than their share
+	// give up what is open, and get no further names and graphs. Default: 0, a quarter of the memory that the collector may use.
+	MaxTotalBytes int64 `mapstructure:"max_total_bytes"`
+
 	// ControlEndpoint is where people ask for the receiver's status and for traces, host:port, over plain HTTP; empty: nowhere.
 	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
 	ControlEndpoint string `mapstructure:"control_endpoint"`
@@ -229,6 +237,7 @@ func createDefaultConfig() component.Config {
 		MaxNewSessions:  300,
 		MaxConnections:  512,
 		MaxSessionBytes: 256 << 20,
+		MaxTotalSeries:  4096,
 		ControlEndpoint: "127.0.0.1:8988",
 		Traces: TracesConfig{
 			Layout: trace.Tree, SampleOneIn: 1000, SlowFactor: 2, Keep: 2 * time.Second, KeepBytes: 64 << 20, SpansPerSecond: 10_000,
@@ -328,6 +337,8 @@ func (c *Config) Validate() error {
 		{"max_new_sessions", int64(c.MaxNewSessions), 1}, {"max_connections", int64(c.MaxConnections), 1},
 		// One frame may have 16 MiB, so less would refuse what the protocol allows.
 		{"max_session_bytes", c.MaxSessionBytes, 32 << 20},
+		{"max_total_series", int64(c.MaxTotalSeries), 64},
+		{"max_total_bytes", c.MaxTotalBytes, 0},
 	} {
 		if n.value < n.least {
 			fault("%s: %d: must be at least %d", n.key, n.value, n.least)

@@ -1,6 +1,7 @@
 package kernhesreceiver
 
 import (
+	"cmp"
 	"fmt"
 
 	"go.uber.org/zap"
@@ -10,6 +11,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/flood"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/groups"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/machine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/session"
 )
@@ -20,7 +22,8 @@ func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, ru
 	set := engine.Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges, Wall: cfg.StepHistogram.layout(),
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
-		MaxSessionBytes: int(cfg.MaxSessionBytes), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
+		MaxSessionBytes: int(cfg.MaxSessionBytes), MaxTotalSeries: cfg.MaxTotalSeries,
+		MaxTotalBytes: int(cmp.Or(cfg.MaxTotalBytes, machine.Memory()/4)), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
 		Sink: sink,
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong

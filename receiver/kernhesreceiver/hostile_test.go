@@ -190,7 +190,8 @@ func TestAFloodStarvesNobody(t *testing.T) {
 }
 
 // vile texts are no UTF-8, full of control characters, markup and what looks like another line of a log.
-var vile = []string{"\xff\xfe\xc3(", "a\x00b\x1b[2J\r\n{\"level\":\"error\"}", "<script>alert(1)</script>\"'&", strings.Repeat("é\n", 2000)}
+var vile = []string{"\xff\xfe\xc3(", "a\x00b\x1b[2J\r\n{\"level\":\"error\"}", "<script>alert(1)</script>\"'&",
+	strings.Repeat("é\n", 2000), "\u202egnp\u2066.exe\u2069\u200f", "'; drop table k; --", "$(touch /tmp/x)`id`../../../etc/passwd", "{\"a\":1}\u2028%s%n"}
 
 // TestVileTextsHarmNobody sends such as everything that is a text, and looks at all that comes out.
 func TestVileTextsHarmNobody(t *testing.T) {
@@ -203,7 +204,8 @@ func TestVileTextsHarmNobody(t *testing.T) {
 		t.Helper()
 		seen++
 		assert.True(t, utf8.ValidString(text), "%s: %q is no UTF-8", where, text)
-		assert.False(t, strings.ContainsFunc(text, unicode.IsControl), "%s: %q has control characters", where, text)
+		assert.False(t, strings.ContainsFunc(text, func(c rune) bool { return unicode.IsControl(c) || unicode.In(c, unicode.Cf, unicode.Zl, unicode.Zp) }),
+			"%s: %q has characters that show it as something else", where, text)
 	}
 	attributes := func(where string, m pcommon.Map) {
 		for k, v := range m.All() {
@@ -227,6 +229,7 @@ func TestVileTextsHarmNobody(t *testing.T) {
 		b.r.export(t.Context())
 		_, page, _ := b.get(http.MethodGet, "/status?format=html", nil)
 		assert.NotContains(t, string(page), "<script>")
+		b.vilePages(check)
 		c.write(wire.AppendFrame(nil, wire.KindBye, 0, s.Number+1, make([]byte, 24)))
 		c.ack(s.Number + 1)
 	}
@@ -260,6 +263,7 @@ func TestVileTextsHarmNobody(t *testing.T) {
 			require.NoError(t, err)
 			c, err := chunk.Unpack(body)
 			require.NoError(t, err)
+			vileFooter(t, c, check)
 			kernels += c.Rows()
 			check("chunk", c.Identity.Run+c.Identity.Host+c.Identity.GPUName)
 			for _, s := range c.Steps {

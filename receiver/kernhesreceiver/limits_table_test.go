@@ -12,6 +12,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/manifest"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -44,9 +45,12 @@ var limitRows = []struct {
 	{"max_shapes", 0, "the oldest gives way, and is worked out again when it is needed", limitedBy + "{limit=max_shapes}"},
 	{"max_series", 0, "steps count as `other`", limitedBy + "{limit=max_series}"},
 	{"max_session_bytes", 0, "open steps close as incomplete, reason too_large", limitedBy + "{limit=max_session_bytes}"},
+	{"max_total_series", 0, "further label sets of a container or process that has its share count as `other`, and records of its further ranks are lost, reason session_limit", limitedBy + "{limit=max_total_series}"},
+	{"max_total_bytes", 0, "containers and processes with more than their share close open steps as incomplete, reason too_large, and get no further names and graphs", limitedBy + "{limit=max_total_bytes}"},
 	{"bytes of a frame", wire.MaxBody, "the connection ends with the place and the reason", endedBy},
 	{"bytes of HELLO", wire.MaxHello, "likewise", endedBy},
 	{"bytes of a text", wire.MaxText, "likewise; the library cuts texts there", endedBy},
+	{"bytes of a metric's label", metrics.MaxLabel, "the rest is a hash; traces and the archive have the whole text", "kern_kernels_total"},
 	{"devices of a session", engine.MaxDevices, "records of further ones are lost, reason session_limit", limitedBy + "{limit=devices}"},
 	{"open ranges of a thread in a domain, beside steps", ranges.MaxDepth, "the outer ones lose their text", limitedBy + "{limit=range_depth}"},
 	{"threads × domains with ranges", ranges.MaxStacks, "those without open ranges go, then the ones that pushed nothing for longest", "kern_range_faults_total{fault=leaked}"},
@@ -54,6 +58,7 @@ var limitRows = []struct {
 	{"open ranges that are steps", ranges.MaxOpen, "further ones are no steps", limitedBy + "{limit=max_ranges}"},
 	{"open steps", step.MaxOpen, "all close as incomplete", limitedBy + "{limit=max_session_bytes}"},
 	{"kernels of a step", step.MaxKernels, "it closes as incomplete, reason too_large", "kern_steps_incomplete_total"},
+	{"hours that a launch may lie ahead of a flush", 1, "it counts as made at the flush", "kern_launches_unfulfilled_total"},
 	{"nodes of graphs", cupti.DefaultLimits.Nodes, "their kernels have no call", limitedBy + "{limit=graph_nodes}"},
 	{"graphs", cupti.DefaultLimits.Graphs, "likewise", limitedBy + "{limit=graph_nodes}"},
 	{"launches that wait for records", cupti.DefaultLimits.Launches, "the oldest is given up", limitedBy + "{limit=launches}"},

@@ -66,7 +66,6 @@ void asked_place(uint64_t domain, uint64_t thread, uint64_t depth) {
 
 void asked_nothing(void) {
   asked.ranges = false;
-  asked.domains = 0;
   for (uint32_t i = 0; i < ASKED_PLACES; i++) atomic_store(&places[i], 0);
   atomic_store(&highest, 0);
   atomic_store(&wanted_depth, KW_DEPTH_UNKNOWN);

@@ -5,6 +5,7 @@
 #include "capture/callbacks.h"
 #include "capture/cupti.h"
 #include "capture/gpus.h"
+#include "capture/inside.h"
 #include "capture/mode.h"
 #include "capture/pool.h"
 #include "capture/scrap.h"
@@ -201,6 +202,7 @@ enum attached attach(bool late) {
   // Before any kind is enabled, as the attribute's documentation demands.
   if (set_after && (result = set_hes(cupti.subscriber)) != CUPTI_OK) refuse("setting HES", result);
   atomic_store(&pending, hes && !late);
+  callbacks_count(hes && !late); // until it is clear whether CUPTI is to be left
   result = callbacks_enable(false);
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
   result = start_recording();
@@ -263,9 +265,10 @@ void attach_initialised(void) {
     if (!on) refuse("cuptiActivityEnableHWTrace", result);
   }
   atomic_store(&hes_on, on);
-  if (on) {
-    mode_set(MODE_HES, "%s", "");
-  } else if (!without_hes()) {
+  if (on) mode_set(MODE_HES, "%s", "");
+  if (on || without_hes()) {
+    callbacks_count(false);
+  } else {
     stop_recording(); // now, before a context exists that would pay for it; the rest goes with detach
     atomic_store(&ended, true);
   }
@@ -286,7 +289,10 @@ void attach_refused(bool fatal, uint32_t result, const char *message) {
   atomic_store(&hes_on, false);
   if (fatal) mode_set(MODE_OFF, "%s", why);
   else if (settled && mode_get().mode != MODE_HES) return;
-  else if (without_hes()) return;
+  else if (without_hes()) {
+    callbacks_count(false);
+    return;
+  }
   atomic_store(&ended, true);
 }
 
@@ -333,7 +339,10 @@ void detach(bool whole) {
   whole = whole && atomic_load(&cupti.subscriber) != NULL && cupti.Finalize != NULL;
   if (whole) cupti.ActivityFlushAll(0);
   unsubscribe();
-  if (whole) cupti.Finalize();
+  // Another thread may be in a callback still, the one that made the first context for one.
+  if (whole) usleep(1000);
+  for (int i = 0; i < 1000 && whole && inside_count() > 0; i++) usleep(1000);
+  if (whole && inside_count() == 0) cupti.Finalize();
   atomic_store(&ended, false);
   struct mode_state mode = mode_get();
   mode_set(mode.mode, "%s", mode.reason); // the same, but now others may subscribe

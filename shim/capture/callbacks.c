@@ -74,6 +74,9 @@ static struct capture {
 enum { NAMED_FROM = 640, NAMED_TO = 1024 }; // where those without a number may lie
 
 static atomic_bool watching; // the mode windows: what edges must know is noted
+static atomic_bool counting; // threads inside: CUPTI may have to be finalized
+
+void callbacks_count(bool on) { atomic_store(&counting, on); }
 
 static void find_captures(void) {
   for (uint32_t id = NAMED_FROM; id < NAMED_TO && cupti.GetCallbackName != NULL; id++) {
@@ -88,6 +91,7 @@ static void find_captures(void) {
 static int watch(void) {
   if (!atomic_load(&watching)) find_captures();
   atomic_store(&watching, true);
+  callbacks_count(true);
   int result = cupti.EnableCallback(1, cupti.subscriber, CUPTI_RESOURCE, CUPTI_CONTEXT_DESTROY_STARTING);
   for (size_t i = 0; i < CAPTURES && result == CUPTI_OK; i++) {
     if (captures[i].id != 0) result = cupti.EnableCallback(1, cupti.subscriber, CUPTI_DRIVER_API, captures[i].id);
@@ -203,7 +207,8 @@ static bool is_frequent(int domain, uint32_t id) {
 void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
   const struct callbacks_told *told = user;
   bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
-  if (watched) inside_enter();
+  bool counted = atomic_load_explicit(&counting, memory_order_relaxed);
+  if (counted) inside_enter();
   uint64_t began = is_frequent(domain, id) ? meter_begin() : 0;
   if (domain == CUPTI_DRIVER_API) {
     if (events_on() && data != NULL && is_launch(id)) launch(id, data, watched);
@@ -215,14 +220,14 @@ void callbacks_api(void *user, int domain, uint32_t id, const void *data) {
     told->refused(id == CUPTI_FATAL_ERROR, state->result, state->message);
   }
   meter_end(&meter_callbacks, began);
-  if (watched) inside_leave();
+  if (counted) inside_leave();
 }
 
 // The request callback may run inside a launch: a pop from a stack, and if few are left one signal, so that the flusher
 // has CUPTI give back what is complete.
 void callbacks_request(uint8_t **buffer, size_t *size, size_t *records) {
-  bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
-  if (watched) inside_enter();
+  bool counted = atomic_load_explicit(&counting, memory_order_relaxed);
+  if (counted) inside_enter();
   uint64_t bytes = 0, began = clock_tick();
   *records = 0; // as many as fit
   *buffer = pool_lend(&bytes);
@@ -230,13 +235,13 @@ void callbacks_request(uint8_t **buffer, size_t *size, size_t *records) {
   *size = bytes;
   if (pool_low()) wake_hurry();
   meter_add(&meter_buffers, began);
-  if (watched) inside_leave();
+  if (counted) inside_leave();
 }
 
 void callbacks_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
   (void)context, (void)stream, (void)size;
-  bool watched = atomic_load_explicit(&watching, memory_order_relaxed);
-  if (watched) inside_enter();
+  bool counted = atomic_load_explicit(&counting, memory_order_relaxed);
+  if (counted) inside_enter();
   uint64_t began = clock_tick();
   bool alone;
   if (scrap_owns(buffer, &alone)) {
@@ -247,7 +252,7 @@ void callbacks_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
     if (pool_low()) wake_sender();
   }
   meter_add(&meter_buffers, began);
-  if (watched) inside_leave();
+  if (counted) inside_leave();
 }
 
 void callbacks_request_v2(uint8_t **buffer, size_t *size, size_t *records, void *info) {

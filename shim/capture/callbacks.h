@@ -21,6 +21,9 @@ void callbacks_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 void callbacks_request_v2(uint8_t **buffer, size_t *size, size_t *records, void *info);
 void callbacks_complete_v2(uint8_t *buffer, size_t size, size_t valid, void *info);
 
+// callbacks_count: from here on inside_count tells how many threads are in a callback, or no longer. In the mode windows always.
+void callbacks_count(bool on);
+
 // callbacks_enable enables each that is needed, and no other; it returns CUPTI's result. windows: also those that edges need,
 // and what edges must know is noted from here on.
 int callbacks_enable(bool windows);

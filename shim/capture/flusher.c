@@ -33,7 +33,7 @@ static pthread_t thread;
 static atomic_bool finishing;
 static atomic_int command;
 static _Atomic uint64_t yield_ns; // of the last YIELD
-static bool busy, yielded, attached;
+static bool busy, yielding, yielded, attached; // yielding: in the mode windows, until CUPTI is left
 static uint64_t yielded_until, next_try, retry = RETRY_FIRST; // ticks, ticks, ns
 static uint64_t attach_due; // tick; it moves on with each return from a yield
 
@@ -71,18 +71,25 @@ static void return_after_yield(uint64_t tick) {
   attach_again();
 }
 
+// set_end has the yield end so long after now: to let go may have taken half a second.
+static void set_end(void) {
+  uint64_t ns = atomic_load(&yield_ns), tick = clock_tick();
+  yielded_until = ns > UINT64_MAX - tick ? UINT64_MAX : tick + ns;
+}
+
 static void let_go(void) {
+  yielding = false;
   if (busy) mode_set(MODE_OFF, "another user of CUPTI is there, and the collector asked to yield to it");
   leave("yielded to another user of CUPTI, as the collector asked");
   yielded = true;
   busy = false;
   retry = RETRY_FIRST;
+  set_end();
 }
 
 static void yield(void) {
-  if (!yielded && (attached || busy)) let_go(); // else it is longer now; or there is nothing to be had back afterwards
-  uint64_t ns = atomic_load(&yield_ns), tick = clock_tick(); // to let go may have taken half a second
-  yielded_until = ns > UINT64_MAX - tick ? UINT64_MAX : tick + ns;
+  if (!yielded && (attached || busy)) yielding = true; // else it is longer now; or there is nothing to be had back afterwards
+  set_end();
 }
 
 // obey does what was asked for since the last turn, and what falls due.
@@ -90,8 +97,10 @@ static void obey(void) {
   if (attach_ended()) leave(NULL);
   int asked = atomic_exchange(&command, NOTHING);
   if (asked == YIELD) yield();
+  if (yielding && (!attached || !windows_on() || windows_may_go())) let_go();
   uint64_t tick = clock_tick();
   if (yielded && asked == RESUME) yielded_until = tick;
+  if (yielding && asked == RESUME) atomic_store(&yield_ns, 0); // at once, when it has let go
   if (yielded && tick >= yielded_until && may_return(tick)) return_after_yield(tick);
   else if (busy && tick >= next_try) attach_again();
 }

@@ -27,6 +27,7 @@
 #define PAUSE_FIRST SECOND       // after an edge that failed
 #define PAUSE_MOST (300 * SECOND)
 #define PAUSE_SHORT (100 * MS)
+#define GO_PATIENCE (2 * SECOND) // to leave CUPTI at an edge, before it is given to another client without
 #define STUCK 5                  // failures in a row after which the state says so
 #define LOOK (20 * MS)           // between two looks at the clock while an order waits or a window is open
 #define CALM (200 * MS)          // else
@@ -43,6 +44,9 @@ static enum state state;
 static bool opened;       // CUPTI is entered for the window, and TRACING_ON is still to be posted
 static bool unfinalized;  // CUPTI was used since it was last finalized
 static bool recorded;     // a window of this attachment was recorded
+static bool spoiled;      // CUPTI was given away without an edge, with graphs that it had instrumented: to finalize it later, under
+                          // another subscription, ended in a GPU fault (719 on an H200)
+static uint64_t go_by;    // tick by which CUPTI is to be given away; 0: it is not asked for
 static struct order now;  // waits for its edge, or is open
 static uint64_t since;    // tick at which the state was entered
 static uint64_t close_by; // tick: the end of the open window, if the clock should go back
@@ -88,10 +92,11 @@ static void enter_state(enum state to) {
   since = clock_tick();
 }
 
-static bool used_up(void) { return windows_counts().left == 0; }
+static bool used_up(void) { return spoiled || windows_counts().left == 0; }
 
 static void say_detached(void) {
   if (edge_bypassed()) mode_windows("detached", "no windows: a graph was launched past the wrapper");
+  else if (spoiled) mode_windows("detached", "%s", "no windows: CUPTI was given to another client while graphs of this process ran in it");
   else if (used_up()) mode_windows("detached", "no windows: all %llu of this process are used up", (unsigned long long)env_number(ENV_WINDOWS));
   else mode_windows("detached", "%s", "");
 }
@@ -359,7 +364,7 @@ static bool due(void) {
     miss();
     return false;
   }
-  return time >= now.start && edge_placed() && clock_tick() >= next_try;
+  return time >= now.start && edge_placed() && clock_tick() >= next_try && go_by == 0;
 }
 
 static bool wants_edge(void) {
@@ -434,9 +439,22 @@ bool windows_flushes(void) {
   return true;
 }
 
+bool windows_may_go(void) {
+  uint64_t tick = clock_tick();
+  if (go_by == 0) {
+    go_by = tick + GO_PATIENCE;
+    next_try = 0;
+    if (state == OPEN) now.end = 1; // it is over, as if cancelled
+  }
+  bool entered = opened || state == OPEN || state == LINGER;
+  return !entered || tick >= go_by;
+}
+
 void windows_let_go(const char *reason) {
   edge_unwant();
   edge_release();
+  go_by = 0;
+  if (recorded && atomic_load(&cupti.subscriber) != NULL) spoiled = true;
   if (state == OPEN) {
     events_tracing(KW_TRACING_OFF, 0, now.id, KW_TRACING_YIELDED);
     events_trace(false);
@@ -453,7 +471,7 @@ void windows_let_go(const char *reason) {
 }
 
 enum attached windows_back(void) {
-  if (!unfinalized) {
+  if (spoiled || !unfinalized) {
     enter_state(used_up() ? OVER : DETACHED);
     say_detached();
     return ATTACHED;

@@ -33,10 +33,15 @@ uint64_t windows_turn(void);
 // windows_flushes tells whether CUPTI holds records that a flush would bring.
 bool windows_flushes(void);
 
-// windows_let_go gives CUPTI to another client at once: without an edge, so that it is not finalized.
+// windows_may_go tells whether CUPTI can be given to another client now. It ends the window that is open, so that CUPTI is left
+// at an edge first. Where none comes in time it is true all the same. To be called each turn until it is true, then windows_let_go.
+bool windows_may_go(void);
+
+// windows_let_go gives CUPTI to another client at once. If it is not left yet and graphs were recorded, it is never finalized
+// in this process any more, and no window opens.
 void windows_let_go(const char *reason);
 
-// windows_back takes it back. What was not finalized is left at the next edge.
+// windows_back takes it back.
 enum attached windows_back(void);
 
 // windows_end: CUPTI has failed; no window opens any more.

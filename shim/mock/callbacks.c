@@ -91,6 +91,7 @@ void replays(uint64_t end, uint32_t attachment) {
 
 void launch_enter(mock_launch *launch) {
   launch->client_data = 0;
+  if (is_replay(launch) && !mock.generation && mock.launches) mock.orphans = true; // instrumented, and nobody is subscribed
   if (mock.any_kind) mock.launches++;
   if (is_replay(launch) && mock.finalizing && mock.launches) forbid("a graph is launched while cuptiFinalize runs");
   prefetch_buffer(); // CUPTI asks for a first buffer on the launching thread

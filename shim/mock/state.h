@@ -56,7 +56,7 @@ typedef struct {
   void *subscriber;     // the handle
   uint8_t enabled[DOMAINS][CBIDS];
   uint8_t kinds[KINDS];
-  _Atomic bool any_kind, finalized;
+  _Atomic bool any_kind, finalized, orphans;
 
   // Buffer callbacks: those of one generation.
   _Atomic int registered; // 0, 1 or 2

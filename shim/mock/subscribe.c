@@ -142,6 +142,7 @@ API int cuptiFinalize(void) {
   if (mock.replays_until > mock_now()) forbid("cuptiFinalize with a traced graph replay in flight: the GPU would write to memory that is gone");
   if (!flushed) forbid("cuptiFinalize without a flush before: launches failed after it on hardware");
   if (other) forbid("cuptiFinalize while another client uses CUPTI");
+  if (mock.orphans) forbid("cuptiFinalize after graphs that were traced ran without a subscription: a GPU fault followed on an H200");
   mock.finalizing = true;
   return_spare();
   nanosleep(&(struct timespec){0, (long)mock.fault.finalize_ms * 1000000}, NULL);

@@ -124,9 +124,6 @@ func keepConfigurations(t *testing.T, to string) {
 		require.NoError(t, err)
 		require.NotEmpty(t, files, pattern)
 		for _, file := range files {
-			if strings.Contains(file, "balancer") {
-				continue // a stock collector's
-			}
 			text, err := os.ReadFile(file)
 			require.NoError(t, err)
 			name := strings.ReplaceAll(strings.TrimPrefix(file, root), "/", "-")

@@ -223,7 +223,7 @@ func TestRules(t *testing.T) {
 // it holds them to YAML and to the names of the objects that they reach.
 func TestConfigurations(t *testing.T) {
 	made := objects(t, "overlays/cluster")
-	for _, name := range []string{"collector", "gateway", "balancer"} {
+	for _, name := range []string{"collector", "gateway"} {
 		config := find[*core.ConfigMap](t, made, "ConfigMap kernhes-"+name).Data["config.yaml"]
 		var settings map[string]any
 		require.NoError(t, yaml.Unmarshal([]byte(config), &settings), name)
@@ -237,6 +237,6 @@ func TestConfigurations(t *testing.T) {
 		}
 	}
 	// A component replaces the collector's configuration.
-	assert.Contains(t, find[*core.ConfigMap](t, made, "ConfigMap kernhes-collector").Data["config.yaml"], "kernhes-balancer")
-	assert.NotContains(t, find[*core.ConfigMap](t, objects(t, "overlays/node"), "ConfigMap kernhes-collector").Data["config.yaml"], "balancer")
+	assert.Contains(t, find[*core.ConfigMap](t, made, "ConfigMap kernhes-collector").Data["config.yaml"], "kernhes-gateway")
+	assert.NotContains(t, find[*core.ConfigMap](t, objects(t, "overlays/node"), "ConfigMap kernhes-collector").Data["config.yaml"], "kernhes-gateway")
 }

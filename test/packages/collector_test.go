@@ -47,6 +47,7 @@ type play struct {
 	t       testing.TB
 	command *exec.Cmd
 	out     bytes.Buffer
+	ended   chan struct{}
 }
 
 // play begins one; settings are variables of the shim.
@@ -54,16 +55,30 @@ func (m *machine) play(user, run, speed string, settings ...string) *play {
 	m.t.Helper()
 	args := append([]string{"env", "KERNHES_RUN=" + run, "KERNHES_LIB=/usr/lib/kernhes/libkernhes.so"}, settings...)
 	args = append(args, "/mnt/bin/kernhes-play", "--quiet", "--speed", speed, "/mnt/testdata/recordings/solo.rank0.krec.zst")
-	p := &play{t: m.t, command: m.command(user, args...)}
+	p := &play{t: m.t, command: m.command(user, args...), ended: make(chan struct{})}
 	p.command.Stdout, p.command.Stderr = &p.out, &p.out
 	require.NoError(m.t, p.command.Start())
+	go func() {
+		_ = p.command.Wait()
+		close(p.ended)
+	}()
 	return p
+}
+
+// over reports whether it has ended.
+func (p *play) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // end waits until it has ended with a status: 0 if all was acknowledged.
 func (p *play) end(status int) {
 	p.t.Helper()
-	_ = p.command.Wait()
+	<-p.ended
 	require.Equal(p.t, status, p.command.ProcessState.ExitCode(), p.out.String())
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what a test waits for; only what does not come takes so long.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // A machine is a root of its own, in which systemd may run.
 type machine struct {

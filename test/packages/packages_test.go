@@ -137,25 +137,30 @@ func TestPackages(t *testing.T) {
 	})
 
 	m.step("killed", func(t *testing.T) {
-		p := m.play("engine", "killed", "1")
-		for range 3 {
-			eventually(t, "a step is complete", func() bool { return live("killed") > 0 })
+		p := m.play("engine", "killed", "0.5")
+		kills := 0
+		for ; kills < 3; kills++ {
+			eventually(t, "a step is complete", func() bool { return live("killed") > 0 || p.over() })
+			if p.over() {
+				break // a busy machine restarts slowly
+			}
 			was := m.pid()
 			m.must("kill", "-9", was)
 			eventually(t, "systemd starts another", func() bool { pid := m.pid(); return pid != "0" && pid != was })
 			m.ready()
 		}
 		p.end(0)
+		assert.Positive(t, kills)
 		_, distinct := m.kernels("killed", want.Kernels)
 		assert.Equal(t, want.Kernels, distinct, "what was not acknowledged is sent again")
 		played = append(played, "killed")
 	})
 
 	m.step("engine and collector killed", func(t *testing.T) {
-		p := m.play("engine", "cut", "1")
+		p := m.play("engine", "cut", "0.5")
 		eventually(t, "a step is complete", func() bool { return live("cut") > 0 })
 		m.must("pkill", "-9", "--uid", "engine")
-		_ = p.command.Wait()
+		<-p.ended
 		eventually(t, "the engine counts as gone", func() bool { return strings.Contains(get(page), `"sessions_ended_gone":1`) })
 		m.must("kill", "-9", m.pid())
 		m.ready()
@@ -167,7 +172,7 @@ func TestPackages(t *testing.T) {
 	m.step("upgrade", func(t *testing.T) {
 		const line = "# ours"
 		m.must("sh", "-c", "echo '"+line+"' >>/etc/kernhes/config.yaml")
-		p := m.play("engine", "upgraded", "1")
+		p := m.play("engine", "upgraded", "0.5")
 		eventually(t, "a step is complete", func() bool { return live("upgraded") > 0 })
 		was := m.pid()
 		m.must("dpkg", "-i", m.has(deb(two, second)))

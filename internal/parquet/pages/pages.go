@@ -91,6 +91,16 @@ type Column struct {
 	from int
 	meta format.ColumnMetaData
 	data map[format.Encoding]int32 // pages of values
+
+	offsets format.OffsetIndex
+	bounds  format.ColumnIndex
+	rows    int64 // of pages so far
+}
+
+// A PageIndex is what a file says of a column's pages, in Thrift: where they are, and what they hold at least and at most.
+type PageIndex struct {
+	Offsets []byte `json:"offsets"`
+	Bounds  []byte `json:"bounds"` // nil: of some page that is not said
 }
 
 // Begin begins a column behind b; offsets count from b's beginning.
@@ -153,13 +163,57 @@ func (o *Column) Page(plain []byte, encoding format.Encoding, rows int, level Le
 		o.meta.DataPageOffset = int64(len(o.b))
 	}
 	o.data[encoding]++
+	at := len(o.b)
+	defer func() {
+		o.offsets.PageLocations = append(o.offsets.PageLocations, format.PageLocation{
+			Offset: int64(at), CompressedPageSize: int32(len(o.b) - at), FirstRowIndex: o.rows,
+		})
+		o.rows += int64(rows)
+	}()
 	return o.page(plain, level, format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(format.DataPageHeader{
 		NumValues: int32(rows), Encoding: encoding, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE,
 	})})
 }
 
+// Bounds says what the page that came last holds: statistics of its rows alone.
+func (o *Column) Bounds(s format.Statistics) {
+	o.bounds.NullPages = append(o.bounds.NullPages, s.MinValue == nil)
+	o.bounds.MinValues = append(o.bounds.MinValues, s.MinValue)
+	o.bounds.MaxValues = append(o.bounds.MaxValues, s.MaxValue)
+	o.bounds.NullCounts = append(o.bounds.NullCounts, s.NullCount)
+}
+
+// Index is the page index once the column has ended; offsets count from by bytes before the file's bytes.
+func (o *Column) Index(by int64) (index PageIndex, err error) {
+	for i := range o.offsets.PageLocations {
+		o.offsets.PageLocations[i].Offset += by
+	}
+	if index.Offsets, err = thrift.Marshal(&compact, &o.offsets); err != nil {
+		return index, fmt.Errorf("offset index: %w", err)
+	}
+	n := len(o.offsets.PageLocations)
+	known := len(o.bounds.MinValues) == n
+	for i := range o.bounds.MinValues {
+		// Of a page without bounds that is not all nulls, its texts are too long.
+		first, next := o.offsets.PageLocations[i].FirstRowIndex, o.rows
+		if i+1 < n {
+			next = o.offsets.PageLocations[i+1].FirstRowIndex
+		}
+		known = known && (!o.bounds.NullPages[i] || o.bounds.NullCounts[i] == next-first)
+	}
+	if known {
+		if index.Bounds, err = thrift.Marshal(&compact, &o.bounds); err != nil {
+			return index, fmt.Errorf("column index: %w", err)
+		}
+	}
+	return index, nil
+}
+
 // End returns the bytes with the column's pages behind, and what the footer says of them.
 func (o *Column) End(s format.Statistics) ([]byte, format.ColumnChunk) {
+	if len(o.offsets.PageLocations) == 1 && len(o.bounds.MinValues) == 0 {
+		o.Bounds(s)
+	}
 	o.meta.Statistics = s
 	o.meta.TotalCompressedSize = int64(len(o.b) - o.from)
 	stats := func(of format.PageType, encoding format.Encoding, n int32) {

@@ -71,6 +71,15 @@ func (r *Repeats) Add(numbers []uint64, most int) bool {
 // Bounds are the least and the greatest number; there is at least one.
 func (r *Repeats) Bounds() (least, most int64) { return slices.Min(r.Values), slices.Max(r.Values) }
 
+// BoundsOf are those of the numbers from lo to hi, in the order in which they were added.
+func (r *Repeats) BoundsOf(lo, hi int) (least, most int64) {
+	least, most = r.Values[r.Indexes[lo]], r.Values[r.Indexes[lo]]
+	for _, i := range r.Indexes[lo:hi] {
+		least, most = min(least, r.Values[i]), max(most, r.Values[i])
+	}
+	return least, most
+}
+
 // Order puts the most frequent number first, so that small indexes are frequent ones.
 func (r *Repeats) Order() {
 	count := make([]int32, len(r.Values))

@@ -20,6 +20,12 @@ func TestParse(t *testing.T) {
 	if e, err = Parse("foreign_gemm:every=1ms,amount=1000000"); err != nil || e.Every != time.Millisecond || e.Size != 1e6 {
 		t.Errorf("the bounds themselves: %+v, %v", e, err)
 	}
+	if e, err = Parse("outage"); err != nil || e.For != 5*time.Second {
+		t.Errorf("an outage ends by itself: %+v, %v", e, err)
+	}
+	if e, err = Parse("hang"); err != nil || e.For != 0 {
+		t.Errorf("a hang does not: %+v, %v", e, err)
+	}
 	for text, want := range map[string]string{
 		"nix":                     `there is no "nix"`,
 		"hang:rank=x":             "want a number",

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -48,5 +49,45 @@ func TestBursts(t *testing.T) {
 	}
 	if len(s.replicas[0].running) != 2 {
 		t.Errorf("%d run", len(s.replicas[0].running))
+	}
+}
+
+// Requests have at least one token each way, at most 2^20 of a prompt and 8,192 of output, whatever was asked for.
+func TestRequestsAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		prompt, output         int
+		wantPrompt, wantOutput int
+	}{{1 << 40, 1 << 40, 1 << 20, 8192}, {0, 0, 1, 1}} {
+		s := New(Settings{Prompt: c.prompt, Output: c.output}, nil, 1, 1, func(i int) int { return i })
+		for range 100 {
+			s.request(0)
+		}
+		for _, r := range s.replicas[0].waiting {
+			if r.prompt != c.wantPrompt || r.left != c.wantOutput {
+				t.Fatalf("%d and %d tokens, want %d and %d", r.prompt, r.left, c.wantPrompt, c.wantOutput)
+			}
+		}
+	}
+}
+
+// The median of prompts and the mean of outputs are what was asked for, to the 3% that 10,000 requests allow.
+func TestRequestsAreAsAskedFor(t *testing.T) {
+	s := New(Settings{Prompt: 6000, Output: 120}, nil, 1, 1, func(i int) int { return i })
+	below, sum := 0, 0
+	const n = 10_000
+	for range n {
+		s.request(0)
+	}
+	for _, r := range s.replicas[0].waiting {
+		if r.prompt < 6000 {
+			below++
+		}
+		sum += r.left
+	}
+	if math.Abs(float64(below)/n-0.5) > 0.015 {
+		t.Errorf("%d of %d prompts are below the median", below, n)
+	}
+	if mean := float64(sum) / n; math.Abs(mean-120) > 0.03*120 {
+		t.Errorf("%.1f tokens of output on average", mean)
 	}
 }

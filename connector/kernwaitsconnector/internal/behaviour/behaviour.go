@@ -18,7 +18,7 @@ import (
 const (
 	maxRanks   = 9       // of a run that are watched: each with the next
 	maxShapes  = 256     // of a run
-	maxKernels = 1 << 20 // of steps that wait for the other rank, 16 bytes each
+	maxKernels = 1 << 19 // of steps that wait for the other rank, 16 bytes each
 	maxSums    = 1 << 18 // positions of pairs, 40 bytes each
 	enough     = 40      // steps that a verdict rests on
 	rest       = 5 * time.Minute
@@ -97,6 +97,12 @@ func (w *Watcher) Add(rank int64, s *chunk.Step, of *digest.Shape, now time.Time
 		w.kernels += len(s.Starts)
 	}
 	w.held[s.Seq] = append(w.held[s.Seq], held{rank, *s, of.Work})
+	if len(w.held[s.Seq]) >= len(w.ranks) && len(w.ranks) > 1 { // all have met
+		for i := range w.held[s.Seq] {
+			w.kernels -= len(w.held[s.Seq][i].step.Starts)
+		}
+		delete(w.held, s.Seq)
+	}
 }
 
 // next reports whether two ranks are watched together.

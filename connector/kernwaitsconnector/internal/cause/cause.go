@@ -80,6 +80,7 @@ type history struct {
 	passed  int    // calls of the step
 	idle    uint64 // ns: before the step, since the end of the one before
 	ended   uint64 // unix ns: the end of the step before
+	before  int64  // seq of the step before; -1: there was none
 	foreign uint64 // ns: of the step, that no wait was put down to
 	marks   map[*pairing.Group]*mark
 }
@@ -130,13 +131,13 @@ func (t *Teller) Forget(run *pairing.Run) {
 func (t *Teller) Step(r *pairing.Rank, s *digest.Step) {
 	h := t.of[r]
 	if h == nil {
-		h = &history{marks: map[*pairing.Group]*mark{}}
+		h = &history{before: -1, marks: map[*pairing.Group]*mark{}}
 		t.of[r] = h
 	}
 	if h.step != nil {
 		h.pass(len(h.step.Calls))
 		h.sums.compute += h.step.Compute
-		h.ended = h.step.End
+		h.ended, h.before = h.step.End, h.step.Seq
 	}
 	h.idle = 0
 	if h.ended != 0 && s.Start > h.ended {
@@ -160,7 +161,8 @@ func (h *history) pass(to int) {
 
 // since is what a rank did since its group's meeting before.
 func (h *history) since(m *mark, call *digest.Call) span {
-	if !m.set {
+	// What lies between is known where no step is left out.
+	if !m.set || m.seq != h.step.Seq && m.seq != h.before {
 		return span{foreign: int64(h.foreign)}
 	}
 	s := span{known: true, seq: m.seq, nth: m.nth, foreign: int64(h.foreign)}

@@ -31,7 +31,7 @@ var (
 	KernCommWaitSecondsTotal         = &Metric{"kern_comm_wait_seconds_total", "What the rank waited for the last to arrive in compared meetings: the duration of its call less the shortest in its group.", "s", Sum, true, []string{"rank", "program", "group", "cause"}}
 	KernRanksDivergedTotal           = &Metric{"kern_ranks_diverged_total", "Steps in which the rank did something else than the other ranks of its group that ran the same program on the same batch, by the first call that differs. A difference that stays counts 64 times.", "{step}", Sum, false, []string{"rank", "call", "difference"}}
 	KernWaitsMemoryBytes             = &Metric{"kern_waits_memory_bytes", "Memory of the steps that wait for other ranks, as estimated. max_memory_mib bounds it.", "By", Gauge, false, []string{}}
-	KernWaitsRefusedRecordsTotal     = &Metric{"kern_waits_refused_records_total", "Log records that hold no chunk of a known version.", "{record}", Sum, false, []string{"refusal"}}
+	KernWaitsRefusedRecordsTotal     = &Metric{"kern_waits_refused_records_total", "Log records that were not taken.", "{record}", Sum, false, []string{"refusal"}}
 	KernWaitsStepsDroppedTotal       = &Metric{"kern_waits_steps_dropped_total", "Steps that were not compared. Calls of those that are no duplicates count as missing_rank.", "{step}", Sum, false, []string{"rank", "reason"}}
 	KernWaitsStepsPending            = &Metric{"kern_waits_steps_pending", "Steps that wait for other ranks.", "{step}", Gauge, false, []string{}}
 	KernWaitsStepsTotal              = &Metric{"kern_waits_steps_total", "Steps that came.", "{step}", Sum, false, []string{}}

@@ -19,6 +19,8 @@ import (
 const (
 	maxRuns     = 64
 	maxLanes    = 64               // of a run: occurrences of one seq
+	maxRanks    = 1 << 17          // of a run, 1.3 KB each; further ones are not compared
+	maxGroups   = 1 << 17          // of a run; calls of further ones count as of a group that is not known
 	joinDelay   = 3 * time.Second  // a run's ranks are known when none has been new for so long: chunks are a second long
 	forgetAfter = 10 * time.Minute // a run that nothing comes of is forgotten
 	leaveAfter  = time.Minute      // a rank that nothing comes of is no member of a group any more, while the others go on
@@ -186,7 +188,7 @@ func (c *Comparer) Runs() (all []*Run) {
 // Ranks are the ranks of a run, by number.
 func (r *Run) Ranks() []*Rank { return r.order }
 
-// Rank is a rank of a run, which is made if need be.
+// Rank is a rank of a run, which is made if need be; nil: there are too many.
 func (c *Comparer) Rank(from Source, now time.Time) *Rank {
 	run := c.runs[from.Run]
 	if run == nil {
@@ -198,6 +200,9 @@ func (c *Comparer) Rank(from Source, now time.Time) *Rank {
 	}
 	run.heard = now
 	r := run.ranks[from.Rank]
+	if r == nil && len(run.order) >= maxRanks {
+		return nil
+	}
 	if r == nil {
 		r = &Rank{Run: run, ID: from.Rank, Index: len(run.order), newest: map[int64]int64{}}
 		run.ranks[from.Rank] = r

@@ -78,10 +78,11 @@ func (c *Comparer) takeSeats(run *Run, e entry) {
 	for i := range e.step.Shape.Groups {
 		of := &e.step.Shape.Groups[i]
 		loose -= len(of.Sites)
-		if s := (Seat{e.rank, e.step, of.Sites}); of.Name == "" {
+		s := Seat{e.rank, e.step, of.Sites}
+		if g := run.group(of.Name); g == nil {
 			c.work.homes = append(c.work.homes, home{seat: s})
 		} else {
-			c.sit(run.group(of.Name), s)
+			c.sit(g, s)
 		}
 	}
 	if loose > 0 {
@@ -98,9 +99,12 @@ func (c *Comparer) sit(g *Group, s Seat) {
 	g.member(s.Rank)
 }
 
-// group is the group of a name.
+// group is the group of a name; nil: it is not known which.
 func (r *Run) group(name string) *Group {
 	g := r.groups[name]
+	if g == nil && (name == "" || len(r.groups) >= maxGroups) {
+		return nil
+	}
 	if g == nil {
 		g = &Group{Name: name}
 		r.groups[name] = g

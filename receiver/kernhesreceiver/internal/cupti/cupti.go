@@ -44,6 +44,9 @@ type Joiner struct {
 	Counts  Counts
 	Refused Refused
 
+	// Full has new names, graphs and nodes refused, as if their limits were reached.
+	Full bool
+
 	// Early are records that PutOff kept. They are to be given to Run and Take again once a flush has told the time.
 	Early []wire.Kernel
 
@@ -75,6 +78,12 @@ type Joiner struct {
 	history    history
 	lanes      map[uint64]*lane // by device and stream
 	recentLane *lane
+}
+
+// Bytes is about what names, graphs and launches take.
+func (j *Joiner) Bytes() int {
+	const name, graph, node, launch = 96, 192, 64, 224
+	return j.text + name*len(j.names) + graph*len(j.graphs) + node*j.nodes + launch*(len(j.open)+len(j.recent)+len(j.spare)) + 8*j.marks
 }
 
 // New returns a Joiner that classes kernel names by classify. What a kernel with a name, by its string id, counts as in

@@ -161,7 +161,7 @@ func (j *Joiner) graph(id uint32, make bool) *Graph {
 	}
 	if g != nil {
 		j.nodes -= len(g.Nodes)
-	} else if len(j.graphs) >= j.limits.Graphs {
+	} else if j.Full || len(j.graphs) >= j.limits.Graphs {
 		return nil
 	}
 	j.serial++
@@ -180,7 +180,7 @@ func (j *Joiner) node(id uint64) (*Graph, *Node) {
 	if p, ok := g.position(uint32(id)); ok {
 		return g, &g.Nodes[p]
 	}
-	if j.nodes >= j.limits.Nodes {
+	if j.Full || j.nodes >= j.limits.Nodes {
 		j.Refused.Nodes++
 		return g, nil
 	}

@@ -97,9 +97,17 @@ func (l *Launch) whole(t uint64, missing *Launch) bool {
 	if l.complete() {
 		return true
 	}
-	if _, known := l.Expected(); known || l.got == 0 || l.graph != nil && l.lacks() > 0 || !l.followed(t, missing) {
-		return false
-	}
+	return l.maybe() && l.followed(t, missing) && l.shows()
+}
+
+// maybe reports whether all records of a replay may have come whose kernel count is unknown.
+func (l *Launch) maybe() bool {
+	_, known := l.Expected()
+	return !known && l.got > 0 && (l.graph == nil || l.lacks() == 0)
+}
+
+// shows takes what a replay that came whole shows of its graph. It is true.
+func (l *Launch) shows() bool {
 	if g := l.graph; g != nil && !g.partial && l.changes == g.changes {
 		g.proven = true
 	}
@@ -294,6 +302,9 @@ func (j *Joiner) waitingLaunches(f func(*Launch)) {
 func (j *Joiner) Flushed(t, timeout uint64, ended func(*Launch)) {
 	missing := j.missing()
 	j.waitingLaunches(func(l *Launch) {
+		if l.Time > t+future {
+			l.Time = t // it was made before the flush, whatever it says; else it waited for ever, and all after it were not acknowledged
+		}
 		over := t > l.Time+timeout && j.started > l.Time+timeout || t > l.Time+6*timeout
 		blocked := missing
 		if over {
@@ -314,6 +325,9 @@ func (j *Joiner) Flushed(t, timeout uint64, ended func(*Launch)) {
 	}
 	j.compact()
 }
+
+// future is how far ahead of a flush, in ns, a launch may say that it was made, for clocks that are set.
+const future = 3600e9
 
 // missing is the oldest launch that lacks records for sure, or nil.
 func (j *Joiner) missing() *Launch {
@@ -336,6 +350,32 @@ func (j *Joiner) End(whole bool, ended func(*Launch)) {
 		}
 		ended(l)
 	})
+}
+
+// WindowEnded ends every launch that waits, since no record of it comes any more, and calls ended with each. idle says that the GPU
+// was idle before the last records were fetched: then a replay is whole of which nothing is missing for sure.
+func (j *Joiner) WindowEnded(idle bool, ended func(*Launch)) {
+	j.waitingLaunches(func(l *Launch) {
+		if l.whole(math.MaxUint64, nil) || idle && l.maybe() && l.shows() {
+			j.end(l, done)
+		} else {
+			j.end(l, expired)
+		}
+		ended(l)
+	})
+	j.compact()
+}
+
+// Restart takes word that correlation ids may begin anew: what ended is forgotten, and so are the times of ids.
+func (j *Joiner) Restart() {
+	for j.recentHead < len(j.recent) {
+		j.forget()
+	}
+	j.compact()
+	j.calls = j.calls[:0]
+	j.history = history{}
+	clear(j.lanes)
+	j.recentLane = nil
 }
 
 // compact takes the launches that ended out of the queue of open ones, when they are more than half of it.

@@ -22,7 +22,7 @@ func (j *Joiner) Strings(body []byte) error {
 		if j.names[id] != nil {
 			return
 		}
-		if len(j.names) >= j.limits.Names || j.text+len(text) > averageName*j.limits.Names {
+		if j.Full || len(j.names) >= j.limits.Names || j.text+len(text) > averageName*j.limits.Names {
 			j.Refused.Names++
 			return
 		}

@@ -200,7 +200,7 @@ func (j *Joiner) unforeseen(g *Graph, low uint32) (int, bool) {
 	p, ok := g.position(low)
 	if !ok {
 		g.partial = true
-		if j.nodes >= j.limits.Nodes {
+		if j.Full || j.nodes >= j.limits.Nodes {
 			j.Refused.Nodes++
 			return 0, false
 		}

@@ -7,11 +7,27 @@
 package device
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 )
+
+// A Why is why idle is unknown. Where several hold, the first counts: nothing could be lost while nothing was traced.
+type Why uint8
+
+const (
+	OutsideWindow Why = iota // between two windows
+	Yielded                  // another user of CUPTI has it
+	Off                      // tracing is off for another reason
+	Loss                     // records were lost
+
+	Whys // how many there are
+)
+
+// WhyNames are the reasons as metrics say them.
+var WhyNames = [Whys]string{"outside_window", "yielded", "off", "loss"}
 
 // Time is device time since the first kernel started, in ns. Compute, Comm, Idle and Unknown add up
 // to Watermark − First.
@@ -19,11 +35,13 @@ type Time struct {
 	Compute    uint64 // union of compute kernels
 	Comm       uint64 // what comm kernels add to that
 	Idle       uint64 // the rest, where nothing was lost
-	Unknown    uint64 // the rest, where something was
+	Unknown    uint64 // the rest, where something was, or nothing was traced
 	Overlapped uint64 // comm under compute
 	Copy       uint64 // what copies add to the union of kernels
 	First      uint64 // unix ns at which the first kernel started; 0: none yet
 	Watermark  uint64 // unix ns up to which it is accounted
+
+	UnknownBy [Whys]uint64 // these add up to Unknown
 }
 
 // An Account is the device time of one device. It is not safe for concurrent use.
@@ -39,8 +57,8 @@ type Account struct {
 	watermark uint64 // up to which time is accounted
 	busy      uint64 // union of kernels up to there
 	idle      uint64
-	unknown   uint64
-	lost      uint64 // idle up to here is unknown, unix ns
+	unknown   [Whys]uint64
+	lost      [Whys]uint64 // idle up to here is unknown, unix ns
 
 	foreign foreign
 }
@@ -82,8 +100,8 @@ func (a *Account) late(r *run) (late uint64) {
 	return late + a.Add(r.owner, on.Since(0))
 }
 
-// Lost makes idle up to t, unix ns, unknown: records were lost that may have lain there.
-func (a *Account) Lost(t uint64) { a.lost = max(a.lost, t) }
+// Lost makes idle up to t, unix ns, unknown: records may have lain there that did not come.
+func (a *Account) Lost(t uint64, why Why) { a.lost[why] = max(a.lost[why], t) }
 
 // Advance accounts time up to a watermark, unix ns. Time after the last kernel is accounted only
 // when the watermark is more than hold ns past that.
@@ -103,31 +121,37 @@ func (a *Account) Finish() {
 
 // advance measures the kernels that start before a watermark, and accounts time up to what to makes
 // of the end of the last of them. A union is known at a time only before later kernels are in it, so
-// where idle stops being unknown is looked at on the way.
+// where idle stops being unknown for a reason is looked at on the way.
 func (a *Account) advance(watermark uint64, to func(end uint64) uint64) {
-	var busyLost uint64
-	if a.watermark < a.lost && a.lost < watermark {
-		a.measure(a.lost)
-		busyLost = a.union.Kernels.At(a.lost)
+	var busy [Whys]uint64
+	lost := a.lost
+	slices.Sort(lost[:])
+	for i, at := range lost {
+		if a.watermark < at && at < watermark {
+			a.measure(at)
+			busy[i] = a.union.Kernels.At(at)
+		}
 	}
 	a.measure(watermark)
 	if a.first == 0 {
 		return
 	}
 	t := to(a.union.Kernels.End)
-	if a.watermark < a.lost && a.lost < t {
-		a.account(a.lost, busyLost)
+	for i, at := range lost {
+		if a.watermark < at && at < t {
+			a.account(at, busy[i])
+		}
 	}
 	if t > a.watermark {
 		a.account(t, a.union.Kernels.At(t))
 	}
 }
 
-// account accounts time up to t, before which kernels ran for busy ns in all.
+// account accounts time up to t, before which kernels ran for busy ns in all. No time of lost lies before t.
 func (a *Account) account(t, busy uint64) {
 	idle := t - a.watermark - (busy - a.busy)
-	if a.watermark < a.lost {
-		a.unknown += idle
+	if why := slices.IndexFunc(a.lost[:], func(until uint64) bool { return a.watermark < until }); why >= 0 {
+		a.unknown[why] += idle
 	} else {
 		a.idle += idle
 	}
@@ -138,8 +162,12 @@ func (a *Account) account(t, busy uint64) {
 func (a *Account) Time() Time {
 	w := a.watermark
 	compute, kernels := a.union.Compute.At(w), a.union.Kernels.At(w)
+	var unknown uint64
+	for _, ns := range a.unknown {
+		unknown += ns
+	}
 	return Time{
-		Compute: compute, Comm: kernels - compute, Idle: a.idle, Unknown: a.unknown,
+		Compute: compute, Comm: kernels - compute, Idle: a.idle, Unknown: unknown, UnknownBy: a.unknown,
 		Overlapped: a.union.Comm.At(w) - (kernels - compute), Copy: a.union.AnyAt(w) - kernels,
 		First: a.first, Watermark: w,
 	}

@@ -17,7 +17,7 @@ type card struct {
 	watermark uint64
 	ends      []span.Span // kernels that came in time
 	runs      [200][4]bool
-	unknown   [200]bool
+	unknown   [200][Whys]bool
 }
 
 // took notes a span that came.
@@ -30,10 +30,10 @@ func (c *card) took(s span.Span) {
 	}
 }
 
-// lost has idle from what is accounted up to t be unknown.
-func (c *card) lost(t uint64) {
+// lost has idle from what is accounted up to t be unknown for a reason.
+func (c *card) lost(t uint64, why Why) {
 	for at := c.watermark; at < t; at++ {
-		c.unknown[at] = true
+		c.unknown[at][why] = true
 	}
 }
 
@@ -76,12 +76,22 @@ func (c *card) time() (t Time) {
 			if r[span.Copy] {
 				t.Copy++
 			}
-			if c.unknown[at] {
-				t.Unknown++
-			} else {
+			switch u := c.unknown[at]; {
+			case u[OutsideWindow]:
+				t.UnknownBy[OutsideWindow]++
+			case u[Yielded]:
+				t.UnknownBy[Yielded]++
+			case u[Off]:
+				t.UnknownBy[Off]++
+			case u[Loss]:
+				t.UnknownBy[Loss]++
+			default:
 				t.Idle++
 			}
 		}
+	}
+	for _, ns := range t.UnknownBy {
+		t.Unknown += ns
 	}
 	return t
 }
@@ -121,10 +131,10 @@ func TestDeviceTimeAgreesWithCountingEachNanosecond(t *testing.T) {
 				return true
 			})
 			if rng.IntN(4) == 0 {
-				until := rng.Uint64N(190)
-				a.Lost(until)
-				c.lost(until)
-				log += fmt.Sprintf("; lost %d", until)
+				until, why := rng.Uint64N(190), Why(rng.IntN(int(Whys)))
+				a.Lost(until, why)
+				c.lost(until, why)
+				log += fmt.Sprintf("; %s %d", WhyNames[why], until)
 			}
 			a.Advance(at, hold)
 			c.advance(at, hold)

@@ -157,6 +157,14 @@ func (p *Process) chunkShape(d *deviceState, key shapeOf) *chunk.Shape {
 	if c := d.packed.shapes[key]; c != nil {
 		return c
 	}
+	const position = 128 // bytes
+	size := position * len(key.shape.Positions)
+	if p.packedBytes += size; p.packedBytes > p.set.maxBytes/4 {
+		for _, other := range p.devices {
+			other.packed.shapes = nil // it would keep shapes that the table has let go of
+		}
+		p.packedBytes = size
+	}
 	if d.packed.shapes == nil || len(d.packed.shapes) >= maxPackedShapes {
 		d.packed.shapes = map[shapeOf]*chunk.Shape{}
 	}

@@ -5,6 +5,7 @@ import "github.com/kernhes/kernhes/internal/wire"
 // kernelCost is what CUPTI takes of the engine for a kernel, in ns, by tracing mode; none in others.
 var kernelCost = map[string]uint64{
 	"software": 1200, // docs/gpu.md: 0.9 to 1.6 µs a kernel of a graph on an H200
+	"windows":  1200, // the same in a window
 	"hes":      260,  // reported: 115 µs a decode step of some 437 graph launches; not measured by us
 }
 

@@ -31,6 +31,7 @@ type deviceState struct {
 	commKernels     uint64
 	kernelsWithCall uint64
 	lastKernelEnd   uint64 // latest end of a kernel, unix ns
+	traced          bool   // in the window that is open, a launch of it has records
 	copies          map[string]uint64
 	badCopies       map[string]uint64 // of them, those whose timestamps cannot be believed, by reason
 	complete        uint64
@@ -55,8 +56,10 @@ func (p *Process) device(id uint16) *deviceState {
 		if p.main == nil {
 			p.main = p.devices[i]
 		}
-		if p.loss {
-			p.devices[i].account.Lost(p.lossUntil)
+		for why, g := range p.gaps {
+			if g.open {
+				p.devices[i].account.Lost(g.until, device.Why(why))
+			}
 		}
 	}
 	return p.devices[i]

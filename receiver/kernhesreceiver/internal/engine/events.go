@@ -80,8 +80,10 @@ func (p *Process) event(e wire.Event, f wire.Frame) {
 		p.nccl.Schema(e)
 	case wire.EventPayload:
 		p.nccl.Payload(e)
-	case wire.EventTracingOn, wire.EventTracingOff:
-		p.window(e.Kind() == wire.EventTracingOn)
+	case wire.EventTracingOn:
+		p.windowOpened(e)
+	case wire.EventTracingOff:
+		p.windowClosed(e)
 	}
 }
 

@@ -75,6 +75,7 @@ func (p *Process) run(r cupti.Run, frame uint64, c cupti.Clock) {
 		if s != nil {
 			s.Took(r, &o)
 		}
+		p.recordedIn(d, l, o.Extent.First)
 		late := d.account.Add(owner, o.Added)
 		if owner == 0 && !again {
 			p.cover(d, l, &o)

@@ -7,7 +7,7 @@ import (
 
 // limitNames are the limits on one session by the setting that moves them; the last six are fixed.
 var LimitNames = [...]string{
-	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "range_depth", "graph_nodes", "launches", "devices",
+	"max_strings", "max_ranges", "max_shapes", "max_series", "max_session_bytes", "max_total_series", "max_total_bytes", "range_depth", "graph_nodes", "launches", "devices",
 	"nccl", "manifest",
 }
 
@@ -15,7 +15,7 @@ var LimitNames = [...]string{
 func (p *Process) limited() [len(LimitNames)]uint64 {
 	r := &p.names.Refused
 	return [...]uint64{
-		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, max(p.overflowed, p.pace.Overflowed), p.shed, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
+		r.Names, p.ranges.Counts.Refused, p.steps.Evicted, max(p.overflowed, p.pace.Overflowed), p.shed, p.unseated, p.yielded, p.ranges.Counts.TooDeep, r.Nodes, r.Launches,
 		p.overDevices.kernels + p.overDevices.copies, p.nccl.Refused(), p.matched.Refused(),
 	}
 }
@@ -47,11 +47,19 @@ const MaxDevices = 64
 
 // fits reports whether a record's device is not one too many.
 func (p *Process) fits(id uint16) bool {
-	if len(p.devices) < p.set.maxDevices {
+	if _, known := p.findDevice(id); known || len(p.devices) >= p.set.maxDevices {
+		return known
+	}
+	if len(p.devices) == 0 { // each process has its first
+		p.set.places.Add(p.held.user, placesOfRank)
+		p.held.places += placesOfRank
 		return true
 	}
-	_, known := p.findDevice(id)
-	return known
+	if !p.seat(placesOfRank) {
+		p.unseated++
+		return false
+	}
+	return true
 }
 
 // bytes is about what the process takes here that grows until something is settled: steps that are not final, kernels
@@ -88,7 +96,16 @@ func (p *Process) bound(f wire.Frame) {
 		return
 	default:
 		p.unchecked = 0
-		if p.bytes() <= p.set.maxBytes {
+		open := p.bytes()
+		over := p.weighed(open + p.names.Bytes() + p.seriesBytes())
+		p.names.Full = over
+		switch {
+		case open > p.set.maxBytes:
+		case over && open > p.set.maxBytes/checks:
+			p.yielded++
+			p.shedOpen(p.now)
+			return
+		default:
 			return
 		}
 	}
@@ -97,6 +114,15 @@ func (p *Process) bound(f wire.Frame) {
 	if p.bytes() > p.set.maxBytes {
 		p.shedOpen(p.latest()) // kernels that say that they are still to start
 	}
+}
+
+// seriesBytes is about what the counts of ranks take.
+func (p *Process) seriesBytes() (n int) {
+	const rank, labelSet = 4 << 10, 1 << 10
+	for _, d := range p.devices {
+		n += rank + labelSet*len(d.series)
+	}
+	return n
 }
 
 // latest is the end of the last kernel or copy that is known, unix ns.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -45,11 +46,9 @@ type Process struct {
 	begun        bool // a numbered frame, or the base of the snapshot, was taken
 	unsure       bool // frames or events are missing: steps cannot be counted like on other ranks
 	watermark    uint64
-	loss         bool   // a loss was told of since the last flush
-	lossUntil    uint64 // unix ns: it lies before this
+	gaps         [device.Whys]gap // that were told of since the last flush
 	readable     bool
-	untraced     bool   // tracing is off
-	windowed     bool   // in the mode windows: one is open
+	traces       tracing
 	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
 	accountEnded bool
 	between      func() // is called between two parts of a large frame
@@ -57,7 +56,11 @@ type Process struct {
 	overflowed  uint64  // steps that counted in no series of their own
 	shed        uint64  // times that what was open was given up
 	overDevices records // that came, of devices beyond maxDevices
-	unchecked   int     // bytes of frames since it was last worked out what is open
+	unseated    uint64  // records and steps that counted in no series of their own, for max_total_series
+	yielded     uint64  // times that what was open was given up for others, for max_total_bytes
+	held        held
+	packedBytes int // of the shapes that devices keep translated, about
+	unchecked   int // bytes of frames since it was last worked out what is open
 	warned      [len(LimitNames)]bool
 
 	dropped            map[string]uint64 // by reason: what no device has
@@ -80,6 +83,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 		dropped: map[string]uint64{}, shim: shimBooks{stats: map[uint32]uint64{}},
 	}
 	p.identify(hello.Info)
+	p.held.user = p.user()
 	p.ruleset = set.rules.Latest()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings
@@ -89,7 +93,8 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 	if m := p.ruleset.Manifest; m != nil {
 		p.useManifest(m)
 	}
-	p.tracing()
+	p.traces.open = hello.Info["mode"] == modeWindows && hello.Info["window_state"] == stateTracing // heard from its middle on
+	p.modeChanged()
 	return p
 }
 
@@ -120,7 +125,7 @@ func (p *Process) Frame(f wire.Frame) error {
 	case f.Number != 0 && f.Number <= p.lastFrame:
 		return nil
 	case f.Number > p.lastFrame+1:
-		p.gap()
+		p.skipped()
 	}
 	if err := p.take(f); err != nil {
 		return err
@@ -148,8 +153,8 @@ func (p *Process) begin(body []byte) error {
 	return nil
 }
 
-// gap takes note that frames are missing: LOST says what they held.
-func (p *Process) gap() {
+// skipped takes note that frames are missing: LOST says what they held.
+func (p *Process) skipped() {
 	p.unsure = true
 	p.nccl.Lost()
 	p.pace.Broken()
@@ -168,7 +173,8 @@ func (p *Process) take(f wire.Frame) error {
 		if len(p.info) < 4*wire.MaxPairs {
 			dropFixed(info)
 			p.identify(info)
-			p.tracing()
+			p.windowLeft()
+			p.modeChanged()
 			p.renamed()
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
@@ -49,6 +50,9 @@ type Report struct {
 	ComputeNS, CommNS, IdleNS, UnknownNS uint64 // device time: these add up to watermark − first start
 	OverlapNS, CopyNS                    uint64
 	CUPTINS                              uint64 // what CUPTI took of the engine for the kernels: an estimate
+
+	UnknownByNS [device.Whys]uint64 // UnknownNS by reason
+	Windows     *WindowsReport      // nil: not in the mode windows; only in one report of a process
 
 	Counts     books.Counts      // all that the identities are of
 	Kernels    uint64            // received
@@ -100,6 +104,17 @@ func (p *Process) Standing() Standing {
 		s.Rank = p.devices[0].rank
 	}
 	return s
+}
+
+// TracedNS is the part of the device time in which kernels were traced.
+func (r *Report) TracedNS() uint64 {
+	all := r.ComputeNS + r.CommNS + r.IdleNS + r.UnknownNS
+	return all - r.UnknownByNS[device.OutsideWindow] - r.UnknownByNS[device.Yielded] - r.UnknownByNS[device.Off]
+}
+
+// Watched reports whether kernels are traced now, or will be in the next window.
+func (r *Report) Watched() bool {
+	return r.Tracing || r.Info["mode"] == modeWindows && r.Info["window_state"] != StateStuck
 }
 
 // LossSince is when losses began to be counted, unix ns.

@@ -57,6 +57,7 @@ func (p *Process) Reports() []Report {
 	}
 	first.Stats = maps.Clone(p.shim.stats)
 	first.Late = p.who.late
+	first.Windows = p.windowsReport()
 	first.Pace = p.pace.Series()
 	slices.SortFunc(first.Pace, func(a, b pace.Series) int {
 		return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.KV, b.KV))
@@ -92,7 +93,7 @@ const hungAfter = 30e9
 
 // hung reports whether the engine does nothing while kernels that it launched do not come, as when ranks wait for one another.
 func (p *Process) hung() bool {
-	return !p.accountEnded && !p.untraced && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
+	return !p.accountEnded && p.traces.on() && p.idle() >= hungAfter && (p.stuck || p.names.Stalled())
 }
 
 func (p *Process) report(d *deviceState) Report {
@@ -100,9 +101,9 @@ func (p *Process) report(d *deviceState) Report {
 	counts := p.counts(d)
 	r := Report{
 		Info: maps.Clone(p.info), Claims: p.claimed(), RunFrom: p.runFrom(), RankFrom: p.rankFrom(),
-		Mode: p.mode, Tracing: !p.untraced, Hung: p.hung(), Stall: p.stall(d), Rank: d.rank, Device: int(d.id),
+		Mode: p.mode, Tracing: p.traces.on(), Hung: p.hung(), Stall: p.stall(d), Rank: d.rank, Device: int(d.id),
 		SinceNS: p.since, NowNS: p.now, FirstNS: t.First, LastNS: d.lastKernelEnd, WatermarkNS: t.Watermark, LastStepNS: d.lastStep,
-		ComputeNS: t.Compute, CommNS: t.Comm, IdleNS: t.Idle, UnknownNS: t.Unknown,
+		ComputeNS: t.Compute, CommNS: t.Comm, IdleNS: t.Idle, UnknownNS: t.Unknown, UnknownByNS: t.UnknownBy,
 		OverlapNS: t.Overlapped, CopyNS: t.Copy, CUPTINS: d.taken.in(p.mode, d.kernels).cost,
 		Counts: counts, Kernels: d.kernels, Pending: counts[books.KernelsPending], Comm: d.commKernels, Called: d.kernelsWithCall,
 		Became:  d.became,

@@ -34,9 +34,14 @@ func (c *common) labels(s *ranges.Step) seriesKey {
 // seriesOf is the series that a step counts in.
 func (p *Process) seriesOf(d *deviceState, s *step.Step) *SeriesReport {
 	key := p.set.labels(&s.Step)
-	if d.series[key] == nil && len(d.series) >= p.set.maxSeries {
+	switch {
+	case d.series[key] != nil:
+	case len(d.series) >= p.set.maxSeries:
 		key = overflow
 		p.overflowed++
+	case key != overflow && !p.seat(placesOfLabelSet):
+		key = overflow
+		p.unseated++
 	}
 	r := d.series[key]
 	if r == nil {

@@ -26,6 +26,8 @@ type Settings struct {
 	MaxShapes       int
 	MaxSeries       int
 	MaxSessionBytes int
+	MaxTotalSeries  int // 0: any number
+	MaxTotalBytes   int // 0: any number
 
 	Lines   bool         // keep final steps for TakeLines
 	Archive bool         // pack all kernels into chunks for TakeChunks
@@ -49,6 +51,8 @@ type common struct {
 	maxSeries   int
 	maxBytes    int
 	maxDevices  int
+	places      *Quota // of series
+	memory      *Quota // bytes
 	totals      bool
 	archive     bool
 	shapes      *step.Table
@@ -67,9 +71,13 @@ func NewEngines(set Settings) *Engines {
 		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
 		wall:       set.Wall,
 		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: MaxDevices,
+		places: NewQuota(set.MaxTotalSeries, leastPlaces), memory: NewQuota(set.MaxTotalBytes, leastMemory),
 		totals: set.Lines, archive: set.Archive, shapes: step.NewTable(set.MaxShapes), rules: set.Rules, starts: set.Starts, sink: set.Sink,
 	}}
 }
+
+// Memory is what all accounts take, in bytes.
+func (e *Engines) Memory() int { return e.common.memory.Total() }
 
 // Begin begins the account of a process that said HELLO.
 func (e *Engines) Begin(hello wire.Hello) *Process { return newProcess(e.common, hello, time.Now()) }

@@ -28,7 +28,7 @@ const (
 
 // stall is where a rank stands, if nothing goes on in it; else nil.
 func (p *Process) stall(d *deviceState) *Stall {
-	if p.accountEnded || p.untraced || d.lastKernelEnd == 0 {
+	if p.accountEnded || !p.traces.on() || d.lastKernelEnd == 0 {
 		return nil
 	}
 	since := max(d.lastKernelEnd, p.active)

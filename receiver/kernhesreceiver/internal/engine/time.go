@@ -8,6 +8,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
 )
@@ -27,9 +28,7 @@ func (p *Process) flushed(body []byte) error {
 	if f.Flushed == 0 {
 		return nil
 	}
-	if p.untraced {
-		p.lost(f.Flushed)
-	}
+	p.flushedUntraced(f.Flushed)
 	p.names.Flushed(f.Flushed, p.set.stepTimeout, func(l *cupti.Launch) {
 		p.launchEnded(l)
 		if l.Expired() {
@@ -37,12 +36,7 @@ func (p *Process) flushed(body []byte) error {
 			p.lost(f.Flushed)
 		}
 	})
-	if p.loss && f.Flushed >= p.lossUntil {
-		for _, d := range p.devices {
-			d.account.Lost(f.Flushed)
-		}
-		p.loss = false
-	}
+	p.losesUpTo(f.Flushed)
 	w := f.Flushed
 	if oldest, _, ok := p.names.Oldest(); ok {
 		w = min(w, oldest)
@@ -57,15 +51,6 @@ func (p *Process) flushed(body []byte) error {
 	}
 	p.warnOfLimits()
 	return nil
-}
-
-// lost takes note of a loss before a time, unix ns: idle is unknown up to the next flush after that.
-func (p *Process) lost(until uint64) {
-	p.loss = true
-	p.lossUntil = max(p.lossUntil, until)
-	for _, d := range p.devices {
-		d.account.Lost(p.lossUntil)
-	}
 }
 
 // lostRecords takes a loss that the shim saw.
@@ -200,6 +185,7 @@ func (p *Process) End(gone bool) {
 	p.accountEnded = true
 	p.pace.Finish()
 	if !gone {
+		p.windowGone(span.Limit)
 		p.ranges.Finish()
 	}
 	waiting, open := step.MissingRecords, step.RangeOpen
@@ -224,8 +210,11 @@ func (p *Process) End(gone bool) {
 	if n := p.shim.kernels.missing + p.shim.copies.missing; n > 0 {
 		p.dropped[books.Wire] += n
 	}
-	if lost > 0 || uncertain || p.loss {
+	if lost > 0 || uncertain || p.gaps[device.Loss].open {
 		p.lost(span.Limit)
+	}
+	if !p.traces.on() {
+		p.unknown(span.Limit, p.traces.why)
 	}
 	p.watermark = span.Limit
 	p.closed(p.steps.CloseAll(waiting, open))
@@ -235,4 +224,5 @@ func (p *Process) End(gone bool) {
 		p.finalize(d, true)
 	}
 	p.Cut()
+	p.leaveQuotas()
 }

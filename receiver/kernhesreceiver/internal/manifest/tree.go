@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/kernhes/kernhes/internal/wire"
 )
 
 // Bounds of what is read. The largest manifest known has some 12,000 calls and 400,000 values; schema 5 nests 12 deep.
@@ -121,7 +123,7 @@ func (r *reader) value(p *path, depth int) (*value, error) {
 		if len(t) > maxText {
 			return nil, v.fault("a string of %d bytes, at most %d", len(t), maxText)
 		}
-		v.kind, v.text = '"', t
+		v.kind, v.text = '"', wire.Text(t)
 	case json.Number:
 		v.kind, v.text = '0', t.String()
 	case bool:

@@ -15,7 +15,7 @@ const (
 	ResourceKernDevice           = "kern.device"             // Index of the CUDA device in its process.
 	ResourceKernDriverVersion    = "kern.driver.version"     // Version of the CUDA driver.
 	ResourceKernEngineVersion    = "kern.engine.version"     // KERNHES_ENGINE_VERSION.
-	ResourceKernMode             = "kern.mode"               // How kernels are traced: hes, software or off.
+	ResourceKernMode             = "kern.mode"               // How kernels are traced: hes, software, windows or off.
 	ResourceKernModel            = "kern.model"              // KERNHES_MODEL.
 	ResourceKernRun              = "kern.run"                // One start of an engine over all its ranks.
 	ResourceKernShimVersion      = "kern.shim.version"       // Version of libkernhes.so.
@@ -77,6 +77,8 @@ var (
 	KernDeviceOverlappedCommSecondsTotal = &Metric{"kern_device_overlapped_comm_seconds_total", "Communication hidden under compute.", "s", Sum, true, []string{"rank"}}
 	KernDeviceResidueSeconds             = &Metric{"kern_device_residue_seconds", "Time from the first kernel's start to the watermark less compute, comm, idle and unknown; anything but 0 is a fault of the receiver.", "s", Gauge, true, []string{"rank"}}
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
+	KernDeviceTracedSecondsTotal         = &Metric{"kern_device_traced_seconds_total", "The part of the device time in which kernels were traced: all but unknown outside windows, yielded and off. Shares of what the device did are shares of this.", "s", Sum, true, []string{"rank"}}
+	KernDeviceUnknownSecondsTotal        = &Metric{"kern_device_unknown_seconds_total", "The unknown part of kern_device_seconds_total by reason. outside_window: in the mode windows, between two. yielded: another user of CUPTI has it. off: tracing is off. loss: records were lost.", "s", Sum, true, []string{"rank", "reason"}}
 	KernGraphReplaysUncheckedTotal       = &Metric{"kern_graph_replays_unchecked_total", "Replays of graphs of which nobody can say how many kernels they give, so that a missing one does not show: their capture was not seen, or kernels came of nodes that no launch made or that are of another graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernIdentityLateTotal                = &Metric{"kern_identity_late_total", "Times that evidence for the run or rank of an engine process came after they were settled, so that it does not count.", "{event}", Sum, false, []string{"rank"}}
 	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
@@ -141,10 +143,14 @@ var (
 	KernTraceCostSecondsTotal            = &Metric{"kern_trace_cost_seconds_total", "What tracing costs the engine. shim: time of its threads in the shim's callbacks and its part of NVTX calls, measured; of the whole process, with its first rank. cupti: an estimate, the kernels received times what CUPTI takes for one in their mode: software 1.2 µs (docs/gpu.md), hes 0.26 µs (reported, not measured by us), off 0.", "s", Sum, true, []string{"rank", "source"}}
 	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
 	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were (docs/books.md has the reasons).", "{record}", Sum, false, []string{"rank", "reason"}}
-	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, 0 while they are not, because the engine yields CUPTI, another client has it, or the engine is not heard (kern_up).", "{flag}", Gauge, false, []string{"rank"}}
+	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, in the mode windows also between two. 0 while they are not: the engine yields CUPTI, another client has it, the shim is stuck (kern_window_stuck), or the engine is not heard (kern_up).", "{flag}", Gauge, false, []string{"rank"}}
 	KernUp                               = &Metric{"kern_up", "1 while the engine is heard, without a reason. Else 0, with the reason: silent (no frame for 4 s: it is stopped or cut off), hung (it does nothing for 30 s and kernels that it launched do not come), gone (it ended without bye) or ended (it said bye). An ended rank says so for 2 minutes; then its gauges end.", "{flag}", Gauge, false, []string{"rank", "reason"}}
 	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark lies behind the present, which goes on by the collector's clock while the engine is silent.", "s", Gauge, true, []string{"rank"}}
 	KernWatermarkSeconds                 = &Metric{"kern_watermark_seconds", "Unix time up to which the rank's device time is known.", "s", Gauge, true, []string{"rank"}}
+	KernWindowHeldSecondsTotal           = &Metric{"kern_window_held_seconds_total", "Time for which threads of the engine were held at the edges of windows.", "s", Sum, true, []string{"rank"}}
+	KernWindowStuck                      = &Metric{"kern_window_stuck", "1 while the shim cannot leave CUPTI after a window (stuck_attached): the engine goes on with the cost of an attached CUPTI, and no window opens.", "{flag}", Gauge, false, []string{"rank"}}
+	KernWindowsLeft                      = &Metric{"kern_windows_left", "Windows that the process may still open: CUPTI keeps memory for each.", "{window}", Gauge, false, []string{"rank"}}
+	KernWindowsTotal                     = &Metric{"kern_windows_total", "Windows of the process, in the mode windows, by how they ended.", "{window}", Sum, false, []string{"rank", "outcome"}}
 )
 
 // Metrics is all of them, by name.
@@ -156,6 +162,8 @@ var Metrics = []*Metric{
 	KernDeviceOverlappedCommSecondsTotal,
 	KernDeviceResidueSeconds,
 	KernDeviceSecondsTotal,
+	KernDeviceTracedSecondsTotal,
+	KernDeviceUnknownSecondsTotal,
 	KernGraphReplaysUncheckedTotal,
 	KernIdentityLateTotal,
 	KernInStepSecondsTotal,
@@ -224,4 +232,8 @@ var Metrics = []*Metric{
 	KernUp,
 	KernWatermarkAgeSeconds,
 	KernWatermarkSeconds,
+	KernWindowHeldSecondsTotal,
+	KernWindowStuck,
+	KernWindowsLeft,
+	KernWindowsTotal,
 }

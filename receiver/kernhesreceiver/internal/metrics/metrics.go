@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
 	"github.com/kernhes/kernhes/internal/books"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
@@ -27,12 +28,17 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	}
 	of := to.ResourceMetrics().AppendEmpty()
 	resource.Rank(of.Resource().Attributes(), r.Source(), instance)
+	boundLabels(of.Resource().Attributes())
 	s := newMetricSet(of, pcommon.Timestamp(r.SinceNS), pcommon.NewTimestampFromTime(now), version, r.Rank)
 
 	s.seconds(metadata.KernDeviceSecondsTotal, r.ComputeNS, "compute")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.CommNS, "comm")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.IdleNS, "idle")
 	s.seconds(metadata.KernDeviceSecondsTotal, r.UnknownNS, "unknown")
+	for why, ns := range r.UnknownByNS {
+		s.seconds(metadata.KernDeviceUnknownSecondsTotal, ns, device.WhyNames[why])
+	}
+	s.seconds(metadata.KernDeviceTracedSecondsTotal, r.TracedNS())
 	s.seconds(metadata.KernDeviceOverlappedCommSecondsTotal, r.OverlapNS)
 	s.seconds(metadata.KernDeviceCopySecondsTotal, r.CopyNS)
 	if r.WatermarkNS != 0 {
@@ -85,7 +91,10 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 	s.losses(r)
 	s.books(r.Counts)
 	s.flag(metadata.KernTraceDropCountReadable, r.Readable)
-	s.flag(metadata.KernTraceOn, r.Tracing && r.Down == "")
+	s.flag(metadata.KernTraceOn, r.Watched() && r.Down == "")
+	if r.Windows != nil {
+		s.windows(r.Windows)
+	}
 	s.up(r.Down)
 	s.seconds(metadata.KernTraceCostSecondsTotal, engine.ShimCost(r.Stats), "shim")
 	s.seconds(metadata.KernTraceCostSecondsTotal, r.CUPTINS, "cupti")
@@ -96,6 +105,15 @@ func appendRank(to pmetric.Metrics, r *engine.Report, quiet bool, blocks fleet.W
 		s.pace(&r.Pace[i])
 	}
 	s.shim(r.Stats)
+}
+
+// windows appends how the windows of a process went.
+func (s *metricSet) windows(w *engine.WindowsReport) {
+	s.byText(metadata.KernWindowsTotal, w.Outcomes)
+	s.count(metadata.KernWindowsTotal, w.Missed, "missed")
+	s.count(metadata.KernWindowsLeft, w.Left)
+	s.seconds(metadata.KernWindowHeldSecondsTotal, w.Held)
+	s.flag(metadata.KernWindowStuck, w.State == engine.StateStuck)
 }
 
 // losses appends what was lost. These counters go on over a reload of the configuration, and so does their start.

@@ -15,6 +15,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata/metadatatest"
@@ -59,6 +60,11 @@ func full() *engine.Report {
 		Ranges: &engine.RangesReport{Counts: ranges.Counts{Leaked: 43, Underflow: 44, Resynced: 45}, Open: 46},
 		Series: []engine.SeriesReport{{Program: "decode", Batch: "8", KV: "1024", Steps: 2, ComputeNS: 1e6, CommNS: 2e6, ForeignNS: 3e6}},
 		Stats:  map[uint32]uint64{},
+
+		UnknownByNS: [device.Whys]uint64{device.OutsideWindow: 4, device.Loss: 3},
+		Windows: &engine.WindowsReport{
+			State: "stuck_attached", Outcomes: map[string]uint64{"complete": 47, "overdue": 0}, Missed: 48, Left: 49, Held: 50,
+		},
 	}
 	r.Series[0].AddWall(3e6)
 	r.Series[0].AddWall(3e6 + 1)
@@ -106,6 +112,16 @@ func TestMetricValues(t *testing.T) {
 	check("kern_device_seconds_total", "comm", 0.200579964)
 	check("kern_device_seconds_total", "idle", 3.3182615)
 	check("kern_device_seconds_total", "unknown", 7e-9)
+	check("kern_device_unknown_seconds_total", "outside_window", 4e-9)
+	check("kern_device_unknown_seconds_total", "yielded", 0.0)
+	check("kern_device_unknown_seconds_total", "loss", 3e-9)
+	check("kern_device_traced_seconds_total", "", 4.197245908) // all but 4 ns
+	check("kern_windows_total", "complete", int64(47))
+	check("kern_windows_total", "overdue", int64(0))
+	check("kern_windows_total", "missed", int64(48))
+	check("kern_windows_left", "", int64(49))
+	check("kern_window_held_seconds_total", "", 50e-9)
+	check("kern_window_stuck", "", int64(1))
 	check("kern_device_overlapped_comm_seconds_total", "", 11e-9)
 	check("kern_device_copy_seconds_total", "", 13e-9)
 	check("kern_step_compute_seconds_total", "decode,8,1024", 1e-3)

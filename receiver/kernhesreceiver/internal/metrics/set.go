@@ -95,7 +95,7 @@ func (s *metricSet) attributes(to pcommon.Map, m *metadata.Metric, values []any)
 		if n, ok := value.(int64); ok {
 			to.PutInt(name, n)
 		} else {
-			to.PutStr(name, value.(string))
+			to.PutStr(name, label(value.(string)))
 		}
 	}
 }

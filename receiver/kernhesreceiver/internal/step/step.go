@@ -183,6 +183,12 @@ func (a *Assembler) Traced(on bool) {
 	}
 }
 
+// Untraced reports whether a step is open of which a part was not traced.
+func (a *Assembler) Untraced(id ranges.ID) bool {
+	is := a.issues[id]
+	return is != nil && is.reason == NotTraced
+}
+
 // Joined says that the session was heard before, up to now: of the steps that are open the first launches will not come.
 func (a *Assembler) Joined() {
 	for _, is := range a.issues {
