@@ -27,6 +27,7 @@ var commands = []command{
 	}},
 	{"flush", "have the archive close its open files, and list them", flush},
 	{"yield", "have engines let go of CUPTI for a while, for another profiler", yield},
+	{"window", "trace all ranks of a run for a while, where engines are traced in windows", window},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"report", "report a run of the archive as a page: findings, plots, queries", analyse("report")},
 	{"mcp", "serve the archive to an agent, by the Model Context Protocol", analyse("mcp")},

@@ -38,6 +38,7 @@ func runCommand(args []string, _ io.Writer) error {
 	library := f.String("lib", "", "path of libkernhes.so (default: beside kernhes)")
 	endpoint := f.String("endpoint", "", "where the collector listens; sets KERNHES_ENDPOINT")
 	software := f.Bool("software", false, "trace by software where HES is not on, 1 to 2 µs a kernel; sets KERNHES_SOFTWARE=on")
+	windows := f.Bool("windows", false, "trace only in windows that the collector orders, whatever the GPU; sets KERNHES_SOFTWARE=windows, and LD_PRELOAD to the library")
 	engine := f.String("engine", "", "sets up the engine's hook: "+engineNames()+"; sets KERNHES_ENGINE")
 	wheel := f.String("wheel", "", "path of the Python package, for --engine (default: beside kernhes)")
 	requests := f.Bool("requests", false, "have the hook say the requests of each step; sets KERNHES_REQUESTS=1")
@@ -63,8 +64,13 @@ func runCommand(args []string, _ io.Writer) error {
 	if *endpoint != "" {
 		set = append(set, "KERNHES_ENDPOINT="+*endpoint)
 	}
-	if *software {
+	switch {
+	case *software && *windows:
+		return fmt.Errorf("run: --software and --windows exclude each other: %w", errUsage)
+	case *software:
 		set = append(set, "KERNHES_SOFTWARE=on")
+	case *windows:
+		set = append(set, "KERNHES_SOFTWARE=windows", preload(path, os.LookupEnv))
 	}
 	hook, err := hookVariables(*engine, *wheel, *requests)
 	if err != nil {
@@ -78,6 +84,18 @@ func runCommand(args []string, _ io.Writer) error {
 		return fmt.Errorf("run: %s: %w", program, err)
 	}
 	return nil
+}
+
+// preload is LD_PRELOAD with a library before what is there: its functions must stand before those that launch graphs.
+func preload(path string, lookup func(string) (string, bool)) string {
+	before, _ := lookup("LD_PRELOAD")
+	kept := []string{path}
+	for one := range strings.FieldsFuncSeq(before, func(c rune) bool { return c == ':' || c == ' ' }) {
+		if filepath.Base(one) != filepath.Base(path) { // itself, or another copy of itself
+			kept = append(kept, one)
+		}
+	}
+	return "LD_PRELOAD=" + strings.Join(kept, ":")
 }
 
 // hookVariables are the variables that the flags of engines' hooks set.

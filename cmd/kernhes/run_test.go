@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -82,4 +83,20 @@ func TestRunFails(t *testing.T) {
 	_, _, _, err = runAs(t, "--", "no-such-program-anywhere")
 	assert.ErrorIs(t, err, exec.ErrNotFound)
 	assert.ErrorIs(t, run([]string{"run", "--lib", "/nowhere/libkernhes.so", "--", "true"}, io.Discard), errNoLibrary)
+}
+
+func TestRunWithWindows(t *testing.T) {
+	t.Setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so.2:/old/libkernhes.so")
+	_, _, environ, err := runAs(t, "--windows", "--", "sh")
+	require.NoError(t, err)
+	assert.Contains(t, environ, "KERNHES_SOFTWARE=windows")
+	preloaded := ""
+	for _, pair := range environ {
+		if value, ok := strings.CutPrefix(pair, "LD_PRELOAD="); ok {
+			preloaded = value
+		}
+	}
+	assert.Regexp(t, `^/.+/libkernhes\.so:/usr/lib/libjemalloc\.so\.2$`, preloaded)
+	_, _, _, err = runAs(t, "--windows", "--software", "--", "sh")
+	assert.ErrorContains(t, err, "exclude each other")
 }

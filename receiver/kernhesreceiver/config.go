@@ -24,6 +24,7 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/server"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/trace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/windows"
 )
 
 // Config is what a user may say of the receiver. Each field's comment gives its default.
@@ -143,6 +144,9 @@ type Config struct {
 	// the collector gives another run. Default: "", the path of the unix socket with .runs behind it; with TCP none.
 	RunsFile string `mapstructure:"runs_file"`
 
+	// Windows says when engines that run with KERNHES_SOFTWARE=windows are traced.
+	Windows WindowsConfig `mapstructure:"windows"`
+
 	// Dump is a file to which every step and session is appended as a JSON line. Default: "", none.
 	Dump string `mapstructure:"dump"`
 
@@ -172,6 +176,49 @@ type TracesConfig struct {
 
 	_ struct{}
 }
+
+// WindowsConfig says when engines that run with KERNHES_SOFTWARE=windows are traced.
+type WindowsConfig struct {
+	// Every has a window begin at each multiple of so much of unix time, on all ranks of a run alike; 0: none by the clock. Default: 5m.
+	Every time.Duration `mapstructure:"every"`
+
+	// Budget is the share of step time that windows may cost. The length of windows follows from it and from what they cost:
+	// their steps against those outside, of equal program, batch and kv, and the time for which their edges hold the engine. Default: 0.01.
+	Budget float64 `mapstructure:"budget"`
+
+	// Shortest is the least length of a window by the clock; where the budget pays for less, windows are rarer. Default: 500ms.
+	Shortest time.Duration `mapstructure:"shortest"`
+
+	// Longest is the greatest. Default: 16s.
+	Longest time.Duration `mapstructure:"longest"`
+
+	// LookCloser has a window of 2s open on all ranks of a run when the steps of one become slower than they were, for a fifth of
+	// budget beside it. Default: true.
+	LookCloser bool `mapstructure:"look_closer"`
+
+	_ struct{}
+}
+
+// settings is the configuration as windows take it.
+func (c *WindowsConfig) settings() windows.Settings {
+	return windows.Settings{Every: c.Every, Budget: c.Budget, Shortest: c.Shortest, Longest: c.Longest, Closer: c.LookCloser}
+}
+
+// check names what is wrong.
+func (c *WindowsConfig) check(fault func(format string, args ...any)) {
+	if c.Every != 0 && c.Every < 10*time.Second {
+		fault("windows::every: %v: must be at least 10s, or 0 for none", c.Every)
+	}
+	if !(c.Budget > 0 && c.Budget <= 1) {
+		fault("windows::budget: %v: must be above 0 and at most 1", c.Budget)
+	}
+	if c.Shortest < 100*time.Millisecond || c.Longest < c.Shortest || c.Longest > maxWindow {
+		fault("windows::shortest, windows::longest: %v, %v: want 100ms to %v, in this order", c.Shortest, c.Longest, maxWindow)
+	}
+}
+
+// maxWindow is the longest window that a shim opens.
+const maxWindow = 600 * time.Second
 
 // sampling is the configuration as sampling takes it.
 func (c *TracesConfig) sampling() sample.Config {
@@ -242,6 +289,7 @@ func createDefaultConfig() component.Config {
 		Traces: TracesConfig{
 			Layout: trace.Tree, SampleOneIn: 1000, SlowFactor: 2, Keep: 2 * time.Second, KeepBytes: 64 << 20, SpansPerSecond: 10_000,
 		},
+		Windows: WindowsConfig{Every: 5 * time.Minute, Budget: 0.01, Shortest: 500 * time.Millisecond, Longest: 16 * time.Second, LookCloser: true},
 	}
 }
 
@@ -319,6 +367,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.Traces.check(fault)
+	c.Windows.check(fault)
 	if _, err := groups.Of(c.Groups); err != nil {
 		fault("groups: %w", err)
 	}

@@ -46,11 +46,13 @@
 // rests, and the shim frees them. From the logs pipeline the chunks reach Parquet files
 // (exporter/kernparquetexporter, internal/parquet).
 //
-// Four rooms stand beside that path:
+// Six rooms stand beside that path:
 //
 //	internal/rules     the rules that class kernels; it follows the user's files while they change
 //	internal/fleet     looks at all ranks of a run together: who is silent, who claims the same rank
-//	internal/control   answers HTTP: status, traces on demand, yield
+//	internal/windows   decides when the ranks of a run are traced, and for how long, from what their steps take
+//	internal/orders    tells that to the shims of engines in the mode windows (engine/windows.go reads the edges)
+//	internal/control   answers HTTP: status, traces on demand, yield, windows
 //	internal/handover  keeps what a receiver leaves for the next one when the configuration is reloaded
 //
 // What is lost on the way is counted where it is lost, by the names of internal/books. engine/books.go keeps the
@@ -63,4 +65,5 @@
 //	how an engine is refused   internal/server
 //	what may be acknowledged   internal/session
 //	what the page shows        internal/control
+//	when a window opens        internal/windows
 package kernhesreceiver

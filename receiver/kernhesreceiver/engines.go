@@ -18,13 +18,13 @@ import (
 
 // newEngines returns what begins the account of a process.
 // archive says that a logs pipeline wants packed steps, sink takes final steps.
-func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
+func newEngines(log *zap.Logger, cfg *Config, archive bool, sink engine.Sink, took func(engine.StepTime), ruleFiles *rules.Files, starts *identity.Starts) func(wire.Hello) session.Account {
 	set := engine.Settings{
 		StepTimeout: cfg.StepTimeout, Patterns: cfg.patterns(), CallDomains: cfg.CallDomains, BatchEdges: cfg.BatchEdges, KVEdges: cfg.KVEdges, Wall: cfg.StepHistogram.layout(),
 		MaxStrings: cfg.MaxStrings, MaxRanges: cfg.MaxRanges, MaxShapes: cfg.MaxShapes, MaxSeries: cfg.MaxSeries,
 		MaxSessionBytes: int(cfg.MaxSessionBytes), MaxTotalSeries: cfg.MaxTotalSeries,
 		MaxTotalBytes: int(cmp.Or(cfg.MaxTotalBytes, machine.Memory()/4)), Lines: cfg.Dump != "", Archive: archive, Notice: logNotice(log), Rules: ruleFiles, Starts: starts,
-		Sink: sink,
+		Sink: sink, StepTimes: took,
 	}
 	set.Groups, _ = groups.Of(cfg.Groups) // Validate has refused what is wrong
 	engines := engine.NewEngines(set)

@@ -16,11 +16,13 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/control"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/handover"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/identity"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/logs"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metrics"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/orders"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/page"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/rules"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/server"
@@ -48,6 +50,7 @@ type kernhesReceiver struct {
 	numbers  *metrics.Exporter
 	tracer   *traces.Sink // nil: there is no traces pipeline
 	watch    *watch.Feed
+	orders   *orders.Desk
 	sessions *session.Sessions
 	server   *server.Server
 	control  *control.Endpoint // nil: there is no control endpoint
@@ -101,7 +104,8 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.server.Serve()
 	r.running.Go(func() { every(running, r.cfg.CollectionInterval, r.export) })
-	r.running.Go(func() { r.watch.Poll(running, r.sessions.Live) })
+	r.running.Go(func() { r.watch.Poll(running, r.live) })
+	r.running.Go(func() { every(running, orders.Tick, func(context.Context) { r.orders.Look(time.Now()) }) })
 	r.running.Go(func() { every(running, rules.Interval, func(context.Context) { r.pollRules() }) })
 	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
 	r.running.Go(func() { every(running, max(r.cfg.ReconnectTimeout/4, time.Millisecond), r.sessions.Sweep) })
@@ -125,7 +129,7 @@ func (r *kernhesReceiver) open(ctx context.Context, host component.Host) (err er
 		if r.rules, err = rules.Open(r.cfg.ClassTable, r.cfg.Manifest); err != nil {
 			return err
 		}
-		newEngine = newEngines(log, r.cfg, r.logs != nil, r.watch, r.rules, r.starts)
+		newEngine = newEngines(log, r.cfg, r.logs != nil, r.watch, r.stepTook, r.rules, r.starts)
 	}
 	r.sessions, err = session.Open(session.Settings{
 		Log: log, Telemetry: r.telemetry, Limit: r.cfg.MaxSessions, PerMinute: r.cfg.MaxNewSessions, ReconnectTimeout: r.cfg.ReconnectTimeout, RetryDelay: r.retryDelay,
@@ -138,6 +142,7 @@ func (r *kernhesReceiver) open(ctx context.Context, host component.Host) (err er
 	if err != nil {
 		return err
 	}
+	r.orders = orders.New(log, r.sessions, r.cfg.Windows.settings(), time.Now())
 	r.server, err = server.Listen(ctx, server.Settings{
 		Log: log, Telemetry: r.telemetry, Sessions: r.sessions, Address: r.cfg.AddrConfig, SocketMode: fs.FileMode(r.cfg.SocketMode),
 		AllowedUIDs: r.cfg.AllowedUIDs, TLS: r.cfg.TLS, Auth: r.cfg.Auth, HandshakeTimeout: r.cfg.HandshakeTimeout,
@@ -224,7 +229,7 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 	if r.tracer != nil {
 		demand = r.tracer.Demand
 	}
-	c := control.New(r.set.Logger, demand, r.sessions, r.status, page.Handler(r.watch.History, time.Now))
+	c := control.New(r.set.Logger, demand, r.sessions, r.orders.Open, r.status, page.Handler(r.watch.History, time.Now))
 	if err := c.Start(ctx, r.cfg.ControlEndpoint, r.cfg.ControlHosts...); err != nil {
 		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
 		return
@@ -241,7 +246,7 @@ func (r *kernhesReceiver) status(now time.Time) control.Status {
 	if t, ok := r.sessions.Trouble(); ok {
 		state.Delivery = control.NewDelivery(t.Error, t.Since, t.Refused)
 	}
-	return control.NewStatus(now, state, r.sessions.Live(now))
+	return control.NewStatus(now, state, r.live(now))
 }
 
 // pollRules reads the user's files that have changed, and logs each change once.
@@ -256,7 +261,15 @@ func (r *kernhesReceiver) pollRules() {
 }
 
 // export exports the numbers of all live sessions, and those of ended ones that the consumer has not had.
-func (r *kernhesReceiver) export(ctx context.Context) { r.numbers.Export(ctx, r.sessions.Live) }
+func (r *kernhesReceiver) export(ctx context.Context) { r.numbers.Export(ctx, r.live) }
+
+// live is the sessions that have not ended, with what windows cost them.
+func (r *kernhesReceiver) live(now time.Time) []fleet.Session {
+	return r.orders.Annotate(r.sessions.Live(now))
+}
+
+// stepTook hands on what a step took. Engines begin after the desk is there.
+func (r *kernhesReceiver) stepTook(s engine.StepTime) { r.orders.Took(s) }
 
 // every calls f until the context ends.
 func every(ctx context.Context, interval time.Duration, f func(context.Context)) {

@@ -51,9 +51,9 @@ type route struct {
 // A DemandFunc has the steps of a request written, and returns what was taken once all of it is, or the context ends.
 type DemandFunc func(context.Context, sample.Ask) (sample.Got, error)
 
-// New returns a control that answers POST /trace by demand, or that there are no traces if that is nil. live serves the live page
-// and what it links to.
-func New(log *zap.Logger, demand DemandFunc, all engines, status func(now time.Time) Status, live http.Handler) *Endpoint {
+// New returns a control that answers POST /trace by demand, or that there are no traces if that is nil. open opens windows. live
+// serves the live page and what it links to.
+func New(log *zap.Logger, demand DemandFunc, all engines, open Opener, status func(now time.Time) Status, live http.Handler) *Endpoint {
 	c := &Endpoint{log: log, mux: http.NewServeMux()}
 	c.handle("GET /{$}", "shows the live page to a browser, or lists what there is", func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -67,11 +67,12 @@ func New(log *zap.Logger, demand DemandFunc, all engines, status func(now time.T
 	c.handle("GET /step", "shows step `seq` of `run` on all ranks that kept its kernels", live.ServeHTTP)
 	c.handle("GET /step.pftrace", "gives that step as a trace for ui.perfetto.dev", live.ServeHTTP)
 	c.handle("POST /trace", "writes the next `steps` (1) as traces, or those from `seq` on; of all ranks, or of `rank`; answers once all live ranks have closed them, or after `wait` (10s)",
-		func(w http.ResponseWriter, r *http.Request) { serveTrace(w, r, demand, all) })
+		func(w http.ResponseWriter, r *http.Request) { serveTrace(w, r, demand, all, open) })
 	c.handle("GET /status", "says how the sessions stand: as a page, or as JSON by Accept or ?format=json", serveStatus(status))
 	c.handle("POST /yield", "has engines let go of CUPTI for `seconds` (60), so that a profiler can have it; all, or those of `rank` and `run`",
 		serveYield(false, all))
 	c.handle("DELETE /yield", "has them take it back now", serveYield(true, all))
+	c.handle("POST /window", "traces all ranks of `run`, or of all runs, for `seconds` (5); for engines that run with KERNHES_SOFTWARE=windows", serveWindow(open))
 	return c
 }
 
@@ -146,7 +147,7 @@ type traceAnswer struct {
 	Missing []int64 `json:"missing_ranks,omitempty"` // live ranks of the run whose step did not close meanwhile
 }
 
-func serveTrace(w http.ResponseWriter, r *http.Request, demand DemandFunc, all engines) {
+func serveTrace(w http.ResponseWriter, r *http.Request, demand DemandFunc, all engines, open Opener) {
 	if demand == nil {
 		refuse(w, http.StatusServiceUnavailable, errNoTraces)
 		return
@@ -161,6 +162,9 @@ func serveTrace(w http.ResponseWriter, r *http.Request, demand DemandFunc, all e
 	if !slices.ContainsFunc(all.Standings(), func(s fleet.Standing) bool { return s.Connected }) {
 		refuse(w, http.StatusServiceUnavailable, errNoEngine)
 		return
+	}
+	if open != nil {
+		_, _ = open(time.Now(), "", min(wait, windowForTrace), "POST /trace asks for steps") // an error: no engine needs one
 	}
 	got, err := demand(ctx, ask)
 	switch {

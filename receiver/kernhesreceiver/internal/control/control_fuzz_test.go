@@ -32,7 +32,7 @@ func FuzzControl(f *testing.F) {
 			return sample.Got{}, errors.New("asked for too much")
 		}
 		return sample.Got{Taken: []sample.Taken{{Seq: 7, Rank: 1}}}, nil
-	}, oneConnected{}, func(time.Time) Status { return statusStory(now) }, http.NotFoundHandler())
+	}, oneConnected{}, nil, func(time.Time) Status { return statusStory(now) }, http.NotFoundHandler())
 	f.Fuzz(func(t *testing.T, method, path, query, accept, body string) {
 		target := &url.URL{Path: "/" + strings.TrimPrefix(path, "/"), RawQuery: query}
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+target.RequestURI(), strings.NewReader(body))

@@ -45,7 +45,7 @@ func (oneConnected) Standings() []fleet.Standing { return []fleet.Standing{{Conn
 
 func startControl(t *testing.T, demand func(context.Context, sample.Ask) (sample.Got, error)) *Endpoint {
 	t.Helper()
-	c := New(zap.NewNop(), demand, oneConnected{}, func(time.Time) Status { return Status{} }, http.NotFoundHandler())
+	c := New(zap.NewNop(), demand, oneConnected{}, nil, func(time.Time) Status { return Status{} }, http.NotFoundHandler())
 	require.NoError(t, c.Shutdown(t.Context()), "before Start")
 	require.NoError(t, c.Start(t.Context(), "127.0.0.1:0"))
 	t.Cleanup(func() {
@@ -116,7 +116,7 @@ func TestControlTrace(t *testing.T) {
 
 // TestTracesNeedAnEngine that is connected.
 func TestTracesNeedAnEngine(t *testing.T) {
-	c := New(zap.NewNop(), func(context.Context, sample.Ask) (sample.Got, error) { return sample.Got{}, nil }, noneConnected{}, nil, http.NotFoundHandler())
+	c := New(zap.NewNop(), func(context.Context, sample.Ask) (sample.Got, error) { return sample.Got{}, nil }, noneConnected{}, nil, nil, http.NotFoundHandler())
 	require.NoError(t, c.Start(t.Context(), "127.0.0.1:0"))
 	defer func() { require.NoError(t, c.Shutdown(t.Context())) }()
 	status, body := ask(t, c, "POST", "/trace")
@@ -133,13 +133,13 @@ func TestControlLists(t *testing.T) {
 	c := startControl(t, nil)
 	status, body := ask(t, c, "GET", "/")
 	assert.Equal(t, http.StatusOK, status)
-	assert.Len(t, body["endpoints"], 9)
+	assert.Len(t, body["endpoints"], 10)
 	status, _ = ask(t, c, "GET", "/nothing")
 	assert.Equal(t, http.StatusNotFound, status)
 	status, body = ask(t, c, "POST", "/trace")
 	assert.Equal(t, http.StatusServiceUnavailable, status)
 	assert.Equal(t, errNoTraces.Error(), body["error"])
 
-	other := New(zap.NewNop(), nil, oneConnected{}, nil, http.NotFoundHandler())
+	other := New(zap.NewNop(), nil, oneConnected{}, nil, nil, http.NotFoundHandler())
 	require.ErrorContains(t, other.Start(t.Context(), c.listener.Addr().String()), "control endpoint")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/fleet"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/resource"
@@ -46,7 +47,8 @@ type sessionStatus struct {
 	Model         string            `json:"model"`
 	Mode          string            `json:"mode"`
 	ModeReason    string            `json:"mode_reason,omitempty"`
-	Subscribed    bool              `json:"subscribed"` // to CUPTI, which mostly takes but one
+	Windows       *windowsStatus    `json:"windows,omitempty"` // in the mode windows
+	Subscribed    bool              `json:"subscribed"`        // to CUPTI, which mostly takes but one
 	Shim          string            `json:"shim_version"`
 	CUPTI         string            `json:"cupti_version"`
 	Faults        []string          `json:"cupti_known_faults"`
@@ -118,6 +120,8 @@ type rankStatus struct {
 	Comm         float64           `json:"comm_seconds"`
 	Idle         float64           `json:"idle_seconds"`
 	Unknown      float64           `json:"unknown_seconds"`
+	Traced       float64           `json:"traced_seconds"` // all but unknown outside windows, yielded and off
+	Lost         float64           `json:"-"`              // unknown by losses
 	Overlapped   float64           `json:"overlapped_comm_seconds"`
 	Copy         float64           `json:"copy_seconds"`
 	Steps        uint64            `json:"steps"`
@@ -198,6 +202,7 @@ func newSessionStatus(now time.Time, from *fleet.Session) sessionStatus {
 			s.Faults = resource.FaultTexts(r.Info, s.Mode)
 			silent := r.Silent.Seconds()
 			s.HeardAge, s.Up, s.Down = &silent, r.Down == "", r.Down
+			s.Windows = newWindowsStatus(r.Windows)
 			s.Readable, s.Missing, s.LaunchCounts = r.Readable, r.Missing, r.Launches
 		}
 		if r.Ranges != nil {
@@ -218,6 +223,7 @@ func newRankStatus(r *engine.Report) rankStatus {
 		Rank: r.Rank, Device: r.Device, GPU: clean(r.Info[gpu+"name"]), UUID: clean(r.Info[gpu+"uuid"]),
 		KernelAge: age(r.LastNS, r.NowOf()), StepAge: age(r.LastStepNS, r.NowOf()), WatermarkAge: age(r.WatermarkNS, r.NowOf()),
 		Compute: secondsOf(r.ComputeNS), Comm: secondsOf(r.CommNS), Idle: secondsOf(r.IdleNS), Unknown: secondsOf(r.UnknownNS),
+		Traced: secondsOf(r.TracedNS()), Lost: secondsOf(r.UnknownByNS[device.Loss]),
 		Overlapped: secondsOf(r.OverlapNS), Copy: secondsOf(r.CopyNS),
 		Steps: r.Complete, Incomplete: r.Incomplete, Kernels: r.Kernels, Outcomes: r.Became, Pending: r.Pending,
 		InvalidBy: r.Invalid, CommKernels: r.Comm, Coverage: newCoverageStatus(&r.Coverage), Books: r.Counts, Residue: books.Residues(r.Counts),
@@ -242,6 +248,30 @@ func newCoverageStatus(r *coverage.Report) *coverageStatus {
 		c.Unlabelled = append(c.Unlabelled, nameStatus{clean(n.Name), secondsOf(n.NS), n.Kernels})
 	}
 	return c
+}
+
+// A windowsStatus is how the windows of a process go. Costs are of its run in the last hour.
+type windowsStatus struct {
+	State    string            `json:"state"`
+	Outcomes map[string]uint64 `json:"windows"` // by how they ended
+	Missed   uint64            `json:"missed"`  // orders
+	Left     uint64            `json:"left"`    // that the process may still open
+	Held     float64           `json:"held_seconds"`
+	Slowdown *float64          `json:"slowdown,omitempty"`   // of steps inside, as a share of those outside; absent: not measured yet
+	Cost     *float64          `json:"cost_share,omitempty"` // of all step time
+	Last     string            `json:"last_why,omitempty"`
+	Closer   uint64            `json:"looked_closer"`
+}
+
+func newWindowsStatus(w *engine.WindowsReport) *windowsStatus {
+	if w == nil {
+		return nil
+	}
+	s := &windowsStatus{State: clean(w.State), Outcomes: w.Outcomes, Missed: w.Missed, Left: w.Left, Held: secondsOf(w.Held), Last: clean(w.Last), Closer: w.Closer}
+	if w.Measured {
+		s.Slowdown, s.Cost = &w.Slowdown, &w.Share
+	}
+	return s
 }
 
 // secondsOf is ns as seconds.

@@ -22,8 +22,11 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 	},
 	"short":   short,
 	"percent": func(part float64) string { return fmt.Sprintf("%.1f %%", 100*part) },
-	"share": func(r rankStatus, part float64) string { // of device time
-		return fmt.Sprintf("%.1f", 100*part/max(r.Compute+r.Comm+r.Idle+r.Unknown, 1e-9))
+	"share": func(r rankStatus, part float64) string { // of traced time
+		return fmt.Sprintf("%.1f", 100*part/max(r.Traced, 1e-9))
+	},
+	"traced": func(r rankStatus) string {
+		return fmt.Sprintf("%.1f", 100*r.Traced/max(r.Compute+r.Comm+r.Idle+r.Unknown, 1e-9))
 	},
 	"sum": func(counts map[string]uint64) (n uint64) {
 		for _, c := range counts {

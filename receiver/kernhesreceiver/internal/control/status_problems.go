@@ -142,6 +142,12 @@ func (s *sessionStatus) problems(say func(format string, args ...any)) {
 		}
 		say("%s: nothing is traced: %s", name, reason)
 	}
+	if w := s.Windows; w != nil && w.State == engine.StateStuck {
+		say("%s: the shim cannot leave CUPTI, and no window opens: %s", name, s.ModeReason)
+	}
+	if w := s.Windows; w != nil && w.Left < fewWindows && w.Outcomes["complete"] > 0 {
+		say("%s: %d windows are left (KERNHES_WINDOWS), so they become rare", name, w.Left)
+	}
 	if why := s.noStep(); why != "" {
 		say("%s: %s", name, why)
 	}
@@ -163,3 +169,6 @@ func (s *sessionStatus) problems(say func(format string, args ...any)) {
 		say("%s: CUPTI does not say how many records it dropped", name)
 	}
 }
+
+// fewWindows is how many windows that a process may still open are few: from a thousand on they are spaced.
+const fewWindows = 1000

@@ -134,6 +134,9 @@ func (p *Process) open(id ranges.ID, s ranges.Step, e wire.Event, f wire.Frame) 
 	}
 	p.occurred(id, s, e.Thread(), p.steps.Open(id, s, e.Thread(), e.Time(), frame, !p.unsure))
 	p.paced(id, &s, e)
+	if e.Kind() == wire.EventPush {
+		p.stepPushed(id, s, e.Thread(), e.Time())
+	}
 }
 
 // launch takes a launch call.

@@ -49,6 +49,7 @@ type Process struct {
 	gaps         [device.Whys]gap // that were told of since the last flush
 	readable     bool
 	traces       tracing
+	times        stepTimes
 	mode         string // in which kernels were traced last: what they are labelled with; off: none was yet
 	accountEnded bool
 	between      func() // is called between two parts of a large frame

@@ -91,14 +91,15 @@ type Standing struct {
 	PID        string
 	Mode       string
 	ModeReason string
-	Subscribed bool // to CUPTI
+	Subscribed bool             // to CUPTI
+	Windows    *WindowsStanding // nil: not in the mode windows
 }
 
 // Standing is how the process stands now.
 func (p *Process) Standing() Standing {
 	s := Standing{
 		Run: p.info["run"], Claims: p.claimed(), PID: p.info["pid"],
-		Mode: p.info["mode"], ModeReason: p.info["mode_reason"], Subscribed: p.info["subscribed"] == "1",
+		Mode: p.info["mode"], ModeReason: p.info["mode_reason"], Subscribed: p.info["subscribed"] == "1", Windows: p.windowsStanding(),
 	}
 	if len(p.devices) > 0 {
 		s.Rank = p.devices[0].rank

@@ -29,17 +29,20 @@ type Settings struct {
 	MaxTotalSeries  int // 0: any number
 	MaxTotalBytes   int // 0: any number
 
-	Lines   bool         // keep final steps for TakeLines
-	Archive bool         // pack all kernels into chunks for TakeChunks
-	Sink    Sink         // takes final steps; nil: nobody does
-	Notice  func(Notice) // takes messages for the receiver's log; nil: nobody does
-	Rules   *rules.Files
-	Starts  *identity.Starts
+	Lines   bool // keep final steps for TakeLines
+	Archive bool // pack all kernels into chunks for TakeChunks
+	Sink    Sink // takes final steps; nil: nobody does
+	// StepTimes takes what each step of a process in the mode windows took, under the lock of its session; nil: nobody does.
+	StepTimes func(StepTime)
+	Notice    func(Notice) // takes messages for the receiver's log; nil: nobody does
+	Rules     *rules.Files
+	Starts    *identity.Starts
 }
 
 // common is what all engine processes of a receiver share.
 type common struct {
 	notice      func(Notice)
+	stepTimes   func(StepTime)
 	stepTimeout uint64 // ns
 	patterns    []ranges.Pattern
 	calls       []string
@@ -67,7 +70,7 @@ type Engines struct{ common *common }
 // NewEngines returns the engines of a receiver.
 func NewEngines(set Settings) *Engines {
 	return &Engines{&common{
-		notice: set.Notice, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
+		notice: set.Notice, stepTimes: set.StepTimes, stepTimeout: uint64(set.StepTimeout), patterns: set.Patterns, calls: set.CallDomains, groups: set.Groups,
 		buckets:    newBuckets(set.BatchEdges, set.KVEdges),
 		wall:       set.Wall,
 		maxStrings: set.MaxStrings, maxRanges: set.MaxRanges, maxSeries: set.MaxSeries, maxBytes: set.MaxSessionBytes, maxDevices: MaxDevices,

@@ -31,6 +31,7 @@ func (p *Process) rangesEnded(at uint64, ids ...ranges.ID) {
 		}
 		p.pace.Pop(id, end)
 		p.steps.Popped(id, end)
+		p.stepPopped(id, end)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"strings"
+	"time"
 
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
@@ -65,6 +66,7 @@ func (p *Process) modeChanged() {
 		return
 	}
 	before := *t
+	p.times.edges++
 	t.off, t.why = off, why
 	p.steps.Traced(!off)
 	// A window's edges are exact, since the GPU is idle at one. At others work is under way.
@@ -182,6 +184,30 @@ type WindowsReport struct {
 	Missed   uint64            // orders
 	Left     uint64            // windows that the process may still open
 	Held     uint64            // ns for which threads were held at edges
+
+	// What whoever orders windows adds, of the run in the last hour.
+	Measured  bool    // Slowdown and Share are
+	Slowdown  float64 // of a step in a window, as a share of one outside
+	Share     float64 // of all step time that windows cost
+	Last      string  // why the last one was ordered; empty: none was
+	LastStart time.Time
+	Closer    uint64 // that were ordered since a rank became slower
+}
+
+// A WindowsStanding is how a process in the mode windows stands.
+type WindowsStanding struct {
+	State     string
+	Had, Left uint64 // windows
+	Held      uint64 // ns
+}
+
+// windowsStanding is that of the process; nil: it is not in the mode windows, nor was before it yielded.
+func (p *Process) windowsStanding() *WindowsStanding {
+	if p.mode != modeWindows {
+		return nil
+	}
+	stats := p.shim.stats
+	return &WindowsStanding{p.info["window_state"], stats[wire.StatWindows], stats[wire.StatWindowsLeft], stats[wire.StatHeldTime]}
 }
 
 // windowsReport is that of the process; nil: it is not in the mode windows.

@@ -147,6 +147,7 @@ var (
 	KernUp                               = &Metric{"kern_up", "1 while the engine is heard, without a reason. Else 0, with the reason: silent (no frame for 4 s: it is stopped or cut off), hung (it does nothing for 30 s and kernels that it launched do not come), gone (it ended without bye) or ended (it said bye). An ended rank says so for 2 minutes; then its gauges end.", "{flag}", Gauge, false, []string{"rank", "reason"}}
 	KernWatermarkAgeSeconds              = &Metric{"kern_watermark_age_seconds", "How far the watermark lies behind the present, which goes on by the collector's clock while the engine is silent.", "s", Gauge, true, []string{"rank"}}
 	KernWatermarkSeconds                 = &Metric{"kern_watermark_seconds", "Unix time up to which the rank's device time is known.", "s", Gauge, true, []string{"rank"}}
+	KernWindowCostSeconds                = &Metric{"kern_window_cost_seconds", "What windows cost the steps of the run in the last hour, as time of an hour: steps inside against steps outside, of equal program, batch and kv, and the time for which edges held the engine. Absent until enough steps were seen.", "s", Gauge, true, []string{"rank"}}
 	KernWindowHeldSecondsTotal           = &Metric{"kern_window_held_seconds_total", "Time for which threads of the engine were held at the edges of windows.", "s", Sum, true, []string{"rank"}}
 	KernWindowStuck                      = &Metric{"kern_window_stuck", "1 while the shim cannot leave CUPTI after a window (stuck_attached): the engine goes on with the cost of an attached CUPTI, and no window opens.", "{flag}", Gauge, false, []string{"rank"}}
 	KernWindowsLeft                      = &Metric{"kern_windows_left", "Windows that the process may still open: CUPTI keeps memory for each.", "{window}", Gauge, false, []string{"rank"}}
@@ -232,6 +233,7 @@ var Metrics = []*Metric{
 	KernUp,
 	KernWatermarkAgeSeconds,
 	KernWatermarkSeconds,
+	KernWindowCostSeconds,
 	KernWindowHeldSecondsTotal,
 	KernWindowStuck,
 	KernWindowsLeft,

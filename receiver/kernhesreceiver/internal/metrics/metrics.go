@@ -113,6 +113,9 @@ func (s *metricSet) windows(w *engine.WindowsReport) {
 	s.count(metadata.KernWindowsTotal, w.Missed, "missed")
 	s.count(metadata.KernWindowsLeft, w.Left)
 	s.seconds(metadata.KernWindowHeldSecondsTotal, w.Held)
+	if w.Measured {
+		s.number(metadata.KernWindowCostSeconds, nil).SetDoubleValue(3600 * w.Share)
+	}
 	s.flag(metadata.KernWindowStuck, w.State == engine.StateStuck)
 }
 

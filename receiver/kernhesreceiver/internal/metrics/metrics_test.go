@@ -63,7 +63,7 @@ func full() *engine.Report {
 
 		UnknownByNS: [device.Whys]uint64{device.OutsideWindow: 4, device.Loss: 3},
 		Windows: &engine.WindowsReport{
-			State: "stuck_attached", Outcomes: map[string]uint64{"complete": 47, "overdue": 0}, Missed: 48, Left: 49, Held: 50,
+			State: "stuck_attached", Outcomes: map[string]uint64{"complete": 47, "overdue": 0}, Missed: 48, Left: 49, Held: 50, Measured: true, Share: 0.01,
 		},
 	}
 	r.Series[0].AddWall(3e6)
@@ -121,6 +121,7 @@ func TestMetricValues(t *testing.T) {
 	check("kern_windows_total", "missed", int64(48))
 	check("kern_windows_left", "", int64(49))
 	check("kern_window_held_seconds_total", "", 50e-9)
+	check("kern_window_cost_seconds", "", 36.0)
 	check("kern_window_stuck", "", int64(1))
 	check("kern_device_overlapped_comm_seconds_total", "", 11e-9)
 	check("kern_device_copy_seconds_total", "", 13e-9)
