@@ -76,10 +76,11 @@ func (p *Process) event(e wire.Event, f wire.Frame) {
 		_, text := e.Text()
 		p.ranges.Domain(e.Domain(), wire.Text(text))
 		p.nccl.Domain(e.Domain(), string(text))
+		p.hooks.Domain(e.Domain(), string(text))
 	case wire.EventSchema:
 		p.nccl.Schema(e)
 	case wire.EventPayload:
-		p.nccl.Payload(e)
+		p.payload(e)
 	case wire.EventTracingOn:
 		p.windowOpened(e)
 	case wire.EventTracingOff:

@@ -8,6 +8,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/cupti"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/hooks"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/nccl"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
@@ -33,6 +34,7 @@ type Process struct {
 	steps  *step.Assembler
 	pace   *pace.Pace
 	places places
+	hooks  hooks.Hooks[pace.Key]
 	opened seq.Numbers // of steps, by thread and the rank that their texts give
 	given  seq.Numbers // to steps, by rank
 

@@ -113,6 +113,9 @@ func (p *Process) finalize(d *deviceState, all bool) {
 	for ; n < len(d.closed); n++ {
 		s := d.closed[n]
 		earlier, open := underway.Before(s.First)
+		if !all && p.awaited(s) {
+			break
+		}
 		if !all && !s.Untraced && (s.Last > p.watermark || open && p.watermark < s.Last+p.set.stepTimeout) {
 			break
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/kernhes/kernhes/internal/wire"
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/hooks"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/pace"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/ranges"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/step"
@@ -15,7 +16,11 @@ func (c *common) paceKey(s *ranges.Step) pace.Key {
 
 // paced takes the push of a step's range.
 func (p *Process) paced(id ranges.ID, s *ranges.Step, e wire.Event) {
-	level := p.pace.Push(id, e.Thread(), p.set.paceKey(s), e.Time())
+	key := p.set.paceKey(s)
+	if s.HasSeq {
+		p.hooks.Pushed(uint64(s.Seq), id, key)
+	}
+	level := p.pace.Push(id, e.Thread(), key, e.Time())
 	p.steps.Within(id, level)
 	if e.Kind() == wire.EventPush && level == 1 {
 		p.places.pushed(e.Thread(), e.Domain(), e.Depth())
@@ -33,6 +38,38 @@ func (p *Process) rangesEnded(at uint64, ids ...ranges.ID) {
 		p.steps.Popped(id, end)
 		p.stepPopped(id, end)
 	}
+}
+
+// payload takes binary data that came with a range, or a mark.
+func (p *Process) payload(e wire.Event) {
+	if !p.hooks.Follows(e) {
+		p.nccl.Payload(e)
+		return
+	}
+	said := p.hooks.Take(e)
+	if said.Step == nil {
+		return
+	}
+	if said.Measured {
+		p.pace.Measured(said.Step.Key, said.Device)
+	}
+	id := said.Step.ID
+	if p.steps.IsOpen(id) {
+		p.hooks.Counts.Refused += p.steps.Said(id, said.Device, said.Requests, hooks.MaxRequests)
+		return
+	}
+	for _, d := range p.devices {
+		for _, s := range d.closed {
+			if s.ID == id && said.Measured {
+				s.Issued.Device = said.Device
+			}
+		}
+	}
+}
+
+// awaited reports whether a closed step is not final because its time on the device is still to come.
+func (p *Process) awaited(s *step.Step) bool {
+	return s.HasSeq && p.hooks.Awaits(uint64(s.Seq), s.ID, s.Issued.Pop, p.watermark)
 }
 
 // deviceOf is the device of a closed step. Of one without a kernel no record says it: it is supposed to be one that is known,

@@ -45,6 +45,9 @@ const (
 // openBytes is about what an open step takes without its kernels and text.
 const openBytes = 512
 
+// requestBytes is about what a request of a step takes; its texts are shared.
+const requestBytes = 40
+
 // A Step is what one step did on one device.
 type Step struct {
 	ranges.Step
@@ -219,6 +222,21 @@ func (a *Assembler) Within(id ranges.ID, level uint32) {
 	}
 }
 
+// Said takes what marks say of an open step: its time on a device, ns (0: not known), and requests. It returns how many requests
+// are more than a step may have.
+func (a *Assembler) Said(id ranges.ID, device uint64, requests []model.StepRequest, most int) (refused uint64) {
+	is := a.issues[id]
+	if is == nil {
+		return 0
+	}
+	if device != 0 {
+		is.issued.Device = device
+	}
+	n := min(len(requests), most-len(is.requests))
+	is.requests = append(is.requests, requests[:n]...)
+	return uint64(len(requests) - n)
+}
+
 // Launched takes a launch in a step and returns its ordinal there.
 func (a *Assembler) Launched(id ranges.ID, time uint64) (ordinal uint32, ok bool) {
 	is := a.issues[id]
@@ -362,7 +380,7 @@ func (a *Assembler) Bytes() (n int) {
 		if is == nil {
 			continue
 		}
-		n += openBytes + 2*len(is.info.Text) // what the text says are parts of it, or copies
+		n += openBytes + 2*len(is.info.Text) + requestBytes*len(is.requests) // what the text says are parts of it, or copies
 		for _, s := range is.devices {
 			n += s.kernelBytes()
 		}
@@ -371,7 +389,9 @@ func (a *Assembler) Bytes() (n int) {
 }
 
 // Bytes is about what the step takes, in bytes.
-func (s *Step) Bytes() int { return openBytes + 2*len(s.Text) + s.kernelBytes() }
+func (s *Step) Bytes() int {
+	return openBytes + 2*len(s.Text) + requestBytes*len(s.Requests) + s.kernelBytes()
+}
 
 func (s *Step) kernelBytes() int {
 	const kernel, part = 24, 80 // a span and a ref; a launch
