@@ -69,6 +69,7 @@ type sessionStatus struct {
 	engine.LaunchCounts
 	Ranks []rankStatus `json:"ranks"`
 
+	Steps      stepsStatus `json:"steps"`
 	stepRanges uint64
 }
 
@@ -126,6 +127,7 @@ type rankStatus struct {
 	Copy         float64           `json:"copy_seconds"`
 	Steps        uint64            `json:"steps"`
 	Incomplete   map[string]uint64 `json:"steps_incomplete"`
+	Untraced     uint64            `json:"steps_untraced"` // neither complete nor incomplete
 	Kernels      uint64            `json:"kernels"`
 	model.Outcomes
 	Pending     uint64            `json:"pending"`
@@ -185,7 +187,8 @@ func (s *sessionStatus) firstRank() int64 {
 
 func newSessionStatus(now time.Time, from *fleet.Session) sessionStatus {
 	s := sessionStatus{Session: engine.SessionName(from.ID), Connected: from.Connected, OpenFrames: from.OpenFrames, HeldBy: from.HeldBy,
-		Ranks: []rankStatus{}, Lost: map[string]uint64{}, OpenRanges: []openStatus{}, Unmatched: []unmatchedStatus{}, RangeFaults: map[string]uint64{}}
+		Ranks: []rankStatus{}, Lost: map[string]uint64{}, OpenRanges: []openStatus{}, Unmatched: []unmatchedStatus{}, RangeFaults: map[string]uint64{},
+		Steps: stepsStatus{Places: []placeStatus{}}}
 	if !from.Connected {
 		s.Waits = from.Waits.Seconds()
 	}
@@ -208,10 +211,12 @@ func newSessionStatus(now time.Time, from *fleet.Session) sessionStatus {
 		if r.Ranges != nil {
 			s.ranges(r.Ranges)
 			s.stepRanges = r.StepRanges
+			s.steps(r)
 		}
 		for reason, n := range r.Dropped {
 			s.Lost[reason] += n
 		}
+		s.Steps.Overlong += r.Overlong
 		s.Ranks = append(s.Ranks, newRankStatus(r))
 	}
 	return s
@@ -225,7 +230,7 @@ func newRankStatus(r *engine.Report) rankStatus {
 		Compute: secondsOf(r.ComputeNS), Comm: secondsOf(r.CommNS), Idle: secondsOf(r.IdleNS), Unknown: secondsOf(r.UnknownNS),
 		Traced: secondsOf(r.TracedNS()), Lost: secondsOf(r.UnknownByNS[device.Loss]),
 		Overlapped: secondsOf(r.OverlapNS), Copy: secondsOf(r.CopyNS),
-		Steps: r.Complete, Incomplete: r.Incomplete, Kernels: r.Kernels, Outcomes: r.Became, Pending: r.Pending,
+		Steps: r.Complete, Incomplete: r.Incomplete, Untraced: r.Untraced, Kernels: r.Kernels, Outcomes: r.Became, Pending: r.Pending,
 		InvalidBy: r.Invalid, CommKernels: r.Comm, Coverage: newCoverageStatus(&r.Coverage), Books: r.Counts, Residue: books.Residues(r.Counts),
 	}
 }

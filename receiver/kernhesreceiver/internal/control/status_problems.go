@@ -148,6 +148,7 @@ func (s *sessionStatus) problems(say func(format string, args ...any)) {
 	if w := s.Windows; w != nil && w.Left < fewWindows && w.Outcomes["complete"] > 0 {
 		say("%s: %d windows are left (KERNHES_WINDOWS), so they become rare", name, w.Left)
 	}
+	s.stepProblems(name, say)
 	if why := s.noStep(); why != "" {
 		say("%s: %s", name, why)
 	}

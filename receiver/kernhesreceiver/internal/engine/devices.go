@@ -37,6 +37,7 @@ type deviceState struct {
 	complete        uint64
 	failed          map[string]uint64 // incomplete steps by reason
 	untraced        uint64            // steps
+	overlong        uint64            // steps that were given up while their ranges were open
 	lastStep        uint64            // end of the last step that became final, unix ns
 	series          map[seriesKey]*SeriesReport
 	coverage        coverage.Account

@@ -13,6 +13,20 @@ type Place struct {
 	Depth  uint32 // of the thread's stack in the domain, the step's range counted
 }
 
+// A PlaceReport is a place with the name of its domain.
+type PlaceReport struct {
+	Place
+	Name string
+}
+
+// placeReports are the places for people.
+func (p *Process) placeReports() (all []PlaceReport) {
+	for _, one := range p.places.all {
+		all = append(all, PlaceReport{one, p.ranges.DomainName(one.Domain)})
+	}
+	return all
+}
+
 // Bounds of places.
 const (
 	samePlace   = 3    // steps in a row at one place, before it is a thread's

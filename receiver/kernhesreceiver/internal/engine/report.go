@@ -68,6 +68,7 @@ type Report struct {
 	Missing    uint64            // records that launches lacked when they were given up
 	StepRanges uint64
 	Complete   uint64
+	Overlong   uint64            // steps, complete in no sense, that were given up while their ranges were open
 	Untraced   uint64            // steps while which nothing was traced: neither complete nor incomplete
 	Incomplete map[string]uint64 // by reason
 	Dropped    map[string]uint64 // records lost, by reason; what no rank has is in the first report of a process
@@ -78,7 +79,7 @@ type Report struct {
 	Series   []SeriesReport
 	Stats    map[uint32]uint64 // the shim's STATS; only in one report of a process
 	Pace     []pace.Series     // times of the steps' ranges; only in one report of a process
-	Places   []Place           // where steps are pushed; likewise
+	Places   []PlaceReport     // where steps are pushed; likewise
 	Empty    uint64            // step ranges without a launch while tracing was on; likewise
 	NCCL     *NCCLReport       // nil: no payload came; only in one report of a process
 }

@@ -62,7 +62,7 @@ func (p *Process) Reports() []Report {
 	slices.SortFunc(first.Pace, func(a, b pace.Series) int {
 		return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.KV, b.KV))
 	})
-	first.Places, _ = p.Places()
+	first.Places = p.placeReports()
 	first.Empty = p.steps.Empty
 	first.NCCL = ncclReport(p.nccl)
 	return reports
@@ -108,7 +108,7 @@ func (p *Process) report(d *deviceState) Report {
 		Counts: counts, Kernels: d.kernels, Pending: counts[books.KernelsPending], Comm: d.commKernels, Called: d.kernelsWithCall,
 		Became:  d.became,
 		Invalid: maps.Clone(d.invalid), Copies: maps.Clone(d.copies),
-		Coverage: d.coverage.Report(coverNames), Complete: d.complete, Untraced: d.untraced, Incomplete: maps.Clone(d.failed), Dropped: p.losses(d), Readable: p.readable,
+		Coverage: d.coverage.Report(coverNames), Complete: d.complete, Untraced: d.untraced, Overlong: d.overlong, Incomplete: maps.Clone(d.failed), Dropped: p.losses(d), Readable: p.readable,
 	}
 	for _, s := range d.series {
 		one := *s

@@ -139,6 +139,9 @@ func (p *Process) final(d *deviceState, s *step.Step) {
 		s.First = min(s.Begun, p.clock())
 		s.Last = s.First
 	}
+	if s.Reason == step.RangeOpen {
+		d.overlong++
+	}
 	switch {
 	case s.Untraced:
 		d.untraced++

@@ -211,6 +211,9 @@ func (e *Fake) Reports() []engine.Report {
 	}}
 }
 
+// Places are none.
+func (e *Fake) Places() ([]engine.Place, int) { return nil, 0 }
+
 // Standing is what HELLO says.
 func (e *Fake) Standing() engine.Standing {
 	info := e.hello.Info

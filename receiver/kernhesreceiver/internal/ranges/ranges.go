@@ -133,6 +133,9 @@ func (t *Tracker) Domain(d Domain, name string) {
 	}
 }
 
+// DomainName is the name of a domain, as far as it was told.
+func (t *Tracker) DomainName(d Domain) string { return t.domains[d] }
+
 // A Push is a pushed range.
 type Push struct {
 	Thread uint32

@@ -186,6 +186,11 @@ func (l *link) take(ctx context.Context, f wire.Frame) error {
 	if err := l.acknowledge(ack); err != nil {
 		return err
 	}
+	if orders := l.feed.Orders(); len(orders) > 0 {
+		if err := l.say(orders); err != nil {
+			return err
+		}
+	}
 	return l.arm()
 }
 

@@ -22,6 +22,7 @@ type Feed struct {
 	cut    time.Time // when the engine last made chunks of all that was packed
 	heard  time.Time // when the last frame came
 	frames int       // since the last acknowledgement
+	told   told
 }
 
 // An Ack is a frame to acknowledge.
@@ -61,6 +62,13 @@ func (f *Feed) Take(ctx context.Context, frame wire.Frame) (Ack, error) {
 		return f.acknowledge(ctx), nil
 	}
 	return Ack{}, nil
+}
+
+// Orders are the frames that the shim is to have because of the last frame that was taken; empty: none.
+func (f *Feed) Orders() []byte {
+	f.s.mu.Lock()
+	defer f.s.mu.Unlock()
+	return f.told.tell(f.s.engine)
 }
 
 // Passed delivers what has become final while no frame came.

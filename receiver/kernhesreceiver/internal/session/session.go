@@ -27,6 +27,7 @@ type Account interface {
 	Ended() bool
 	Reports() []engine.Report
 	Standing() engine.Standing
+	Places() (all []engine.Place, version int) // where steps are pushed, and how often that has changed
 }
 
 // A pausing account takes a large frame in parts, and calls between two of them.
