@@ -21,8 +21,8 @@ import (
 )
 
 const tableHelp = `Prints a row for each rank: how long its GPU computed, communicated, idled, and for how long that is not
-known; compute that was not the steps' own while they ran (foreign); complete steps; records that were lost.
-Times are seconds since the collector first heard of the rank. STEPS shows incomplete ones after a plus sign.`
+known; how much of all that was traced; compute that was not the steps' own while they ran (foreign); complete steps; records that were lost.
+UNKNOWN is by losses, in traced time. Times are seconds since the collector first heard of the rank. STEPS shows incomplete ones after a plus sign.`
 
 // table prints the ranks of a collector.
 func table(args []string, out io.Writer) error {
@@ -76,6 +76,7 @@ type row struct {
 	rank           int64
 
 	compute, comm, idle, unknown, foreign float64 // seconds
+	untraced                              float64 // seconds of unknown: outside windows, yielded or off
 	steps, incomplete, dropped            float64
 }
 
@@ -102,7 +103,7 @@ func gather(families map[string]*dto.MetricFamily, run string) []*row {
 				r = &row{run: labels["kern_run"], pid: labels["process_pid"], host: labels["host_name"], rank: rank}
 				rows[id] = r
 			}
-			f(r, labels["kind"], m.GetCounter().GetValue())
+			f(r, cmp.Or(labels["kind"], labels["reason"]), m.GetCounter().GetValue())
 		}
 	}
 	each("kern_device_seconds_total", func(r *row, kind string, v float64) {
@@ -117,6 +118,11 @@ func gather(families map[string]*dto.MetricFamily, run string) []*row {
 			r.unknown += v
 		}
 	})
+	each("kern_device_unknown_seconds_total", func(r *row, reason string, v float64) {
+		if reason != "loss" {
+			r.untraced += v
+		}
+	})
 	each("kern_step_foreign_compute_seconds_total", func(r *row, _ string, v float64) { r.foreign += v })
 	each("kern_steps_total", func(r *row, _ string, v float64) { r.steps += v })
 	each("kern_steps_incomplete_total", func(r *row, _ string, v float64) { r.incomplete += v })
@@ -126,17 +132,23 @@ func gather(families map[string]*dto.MetricFamily, run string) []*row {
 	})
 }
 
+// traced is how much of the device time was traced, percent.
+func (r *row) traced() float64 {
+	all := r.compute + r.comm + r.idle + r.unknown
+	return 100 * (1 - r.untraced/max(all, 1e-9))
+}
+
 // print writes the rows under a heading.
 func print(out io.Writer, rows []*row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "RUN\tRANK\tPID\tCOMPUTE s\tCOMM s\tIDLE s\tUNKNOWN s\tFOREIGN s\tSTEPS\tDROPPED\t")
+	fmt.Fprintln(w, "RUN\tRANK\tPID\tCOMPUTE s\tCOMM s\tIDLE s\tUNKNOWN s\tFOREIGN s\tSTEPS\tDROPPED\tTRACED\t")
 	for _, r := range rows {
 		steps := strconv.FormatFloat(r.steps, 'f', 0, 64)
 		if r.incomplete > 0 {
 			steps += "+" + strconv.FormatFloat(r.incomplete, 'f', 0, 64)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%.6f\t%.6f\t%.6f\t%.6f\t%.6f\t%s\t%.0f\t\n",
-			r.run, r.rank, r.pid, r.compute, r.comm, r.idle, r.unknown, r.foreign, steps, r.dropped)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%.6f\t%.6f\t%.6f\t%.6f\t%.6f\t%s\t%.0f\t%.1f%%\t\n",
+			r.run, r.rank, r.pid, r.compute, r.comm, r.idle, max(0, r.unknown-r.untraced), r.foreign, steps, r.dropped, r.traced())
 	}
 	return w.Flush()
 }

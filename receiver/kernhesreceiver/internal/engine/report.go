@@ -110,8 +110,12 @@ func (p *Process) Standing() Standing {
 
 // TracedNS is the part of the device time in which kernels were traced.
 func (r *Report) TracedNS() uint64 {
-	all := r.ComputeNS + r.CommNS + r.IdleNS + r.UnknownNS
-	return all - r.UnknownByNS[device.OutsideWindow] - r.UnknownByNS[device.Yielded] - r.UnknownByNS[device.Off]
+	return r.ComputeNS + r.CommNS + r.IdleNS + r.UnknownNS - r.UntracedNS()
+}
+
+// UntracedNS is the rest: outside windows, yielded or off.
+func (r *Report) UntracedNS() uint64 {
+	return r.UnknownByNS[device.OutsideWindow] + r.UnknownByNS[device.Yielded] + r.UnknownByNS[device.Off]
 }
 
 // Watched reports whether kernels are traced now, or will be in the next window.

@@ -40,6 +40,7 @@ var other = Set{"other", "other", "other"}
 // Counters are the sums of a rank at one time. They only grow, but for a restart of the receiver.
 type Counters struct {
 	Compute, Comm, Idle, Unknown uint64 // ns of device time by kind
+	Untraced                     uint64 // ns of Unknown: outside windows, yielded or off
 	Overlap, Copy, Foreign       uint64 // ns
 	Cost                         uint64 // ns: what tracing cost the engine
 	Wait, Blame                  uint64 // ns: that the rank waited for others, and they for it; 0 without the connector kernwaits
@@ -50,7 +51,7 @@ type Counters struct {
 func (c Counters) sub(d Counters) Counters {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	return Counters{
-		less(c.Compute, d.Compute), less(c.Comm, d.Comm), less(c.Idle, d.Idle), less(c.Unknown, d.Unknown),
+		less(c.Compute, d.Compute), less(c.Comm, d.Comm), less(c.Idle, d.Idle), less(c.Unknown, d.Unknown), less(c.Untraced, d.Untraced),
 		less(c.Overlap, d.Overlap), less(c.Copy, d.Copy), less(c.Foreign, d.Foreign),
 		less(c.Cost, d.Cost), less(c.Wait, d.Wait), less(c.Blame, d.Blame), less(c.Steps, d.Steps), less(c.Incomplete, d.Incomplete), less(c.Dropped, d.Dropped),
 	}
@@ -187,6 +188,7 @@ func (b *bin) add(d Counters) {
 	b.Comm += d.Comm
 	b.Idle += d.Idle
 	b.Unknown += d.Unknown
+	b.Untraced += d.Untraced
 	b.Overlap += d.Overlap
 	b.Copy += d.Copy
 	b.Foreign += d.Foreign

@@ -53,20 +53,24 @@ type RankView struct {
 	Incomplete uint64   `json:"incomplete"`                       // likewise
 }
 
-// A Share is how a time was spent. Parts add up to 1; all are 0 where nothing is known.
+// A Share is how the traced part of a time was spent. Its four parts add up to 1; all are 0 where nothing was traced.
 type Share struct {
 	Compute float64 `json:"compute"`
 	Comm    float64 `json:"comm"`
 	Idle    float64 `json:"idle"`
-	Unknown float64 `json:"unknown"`
+	Unknown float64 `json:"unknown"` // by losses
+	Traced  float64 `json:"traced"`  // how much of all time it is
 }
 
 func share(c Counters) Share {
-	all := float64(c.All())
-	if all == 0 {
+	traced := float64(c.All() - min(c.Untraced, c.All()))
+	if traced == 0 {
 		return Share{}
 	}
-	return Share{float64(c.Compute) / all, float64(c.Comm) / all, float64(c.Idle) / all, float64(c.Unknown) / all}
+	return Share{
+		float64(c.Compute) / traced, float64(c.Comm) / traced, float64(c.Idle) / traced, float64(c.Unknown-min(c.Untraced, c.Unknown)) / traced,
+		traced / float64(c.All()),
+	}
 }
 
 // A WaitView is why ranks wait: by what the last rank to arrive did before.

@@ -48,8 +48,8 @@ func newLive(v history.View) live {
 				RankView: k,
 				Href:     "rank?" + url.Values{"run": {r.Name}, "rank": {strconv.FormatInt(k.Rank, 10)}}.Encode(),
 				Strip:    strip(k.Strip, step),
-				Label: fmt.Sprintf("last minute: compute %.0f%%, communication %.0f%%, idle %.0f%%, unknown %.0f%%",
-					100*k.Last.Compute, 100*k.Last.Comm, 100*k.Last.Idle, 100*k.Last.Unknown),
+				Label: fmt.Sprintf("last minute: compute %.0f%%, communication %.0f%%, idle %.0f%%, unknown %.0f%%; %.1f%% of the time was traced",
+					100*k.Last.Compute, 100*k.Last.Comm, 100*k.Last.Idle, 100*k.Last.Unknown, 100*k.Last.Traced),
 			})
 		}
 		l.Runs = append(l.Runs, run)
@@ -93,9 +93,10 @@ func mean(bins []history.Share) (m history.Share) {
 		m.Comm += s.Comm
 		m.Idle += s.Idle
 		m.Unknown += s.Unknown
+		m.Traced += s.Traced
 	}
 	if n == 0 {
 		return m
 	}
-	return history.Share{Compute: m.Compute / n, Comm: m.Comm / n, Idle: m.Idle / n, Unknown: m.Unknown / n}
+	return history.Share{Compute: m.Compute / n, Comm: m.Comm / n, Idle: m.Idle / n, Unknown: m.Unknown / n, Traced: m.Traced / n}
 }

@@ -115,7 +115,7 @@ func reading(r *engine.Report, down string) history.Reading {
 		Key: history.Key{Run: r.Info["run"], Rank: r.Rank}, PID: r.Info["pid"], Host: r.Info["host"], GPU: r.GPU(), Model: r.Info["model"],
 		Engine: r.Info["engine"], Mode: r.Mode, Tracing: r.Tracing, Down: down, LastStep: r.LastStepNS,
 		Counters: history.Counters{
-			Compute: r.ComputeNS, Comm: r.CommNS, Idle: r.IdleNS, Unknown: r.UnknownNS, Overlap: r.OverlapNS, Copy: r.CopyNS,
+			Compute: r.ComputeNS, Comm: r.CommNS, Idle: r.IdleNS, Unknown: r.UnknownNS, Untraced: r.UntracedNS(), Overlap: r.OverlapNS, Copy: r.CopyNS,
 			Cost: r.CUPTINS, Steps: r.Complete, Incomplete: total(r.Incomplete), Dropped: total(r.Dropped),
 		},
 		Sets: make(map[history.Set]history.Sums, len(r.Series)),

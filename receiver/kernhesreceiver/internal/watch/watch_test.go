@@ -44,7 +44,7 @@ func TestReportsBecomeHistory(t *testing.T) {
 	require.Len(t, v.Runs, 1)
 	require.Len(t, v.Runs[0].Ranks, 2)
 	r := v.Runs[0].Ranks[0]
-	assert.Equal(t, history.Share{Compute: 0.25, Comm: 0.5, Idle: 0.25}, r.Last)
+	assert.Equal(t, history.Share{Compute: 0.25, Comm: 0.5, Idle: 0.25, Traced: 1}, r.Last)
 	assert.Equal(t, "NVIDIA H200", r.GPU)
 	assert.InDelta(t, 4, r.Steps, 1e-9)
 	assert.InDelta(t, 0.25, r.Mean, 1e-9)
