@@ -359,3 +359,13 @@ func TestMemoryOf64Ranks(t *testing.T) {
 	assert.Less(t, after.HeapAlloc-before.HeapAlloc, uint64(20<<20), "bytes")
 	t.Log(after.HeapAlloc-before.HeapAlloc, "bytes")
 }
+
+// TestSharesAreOfTracedTime: 97 of 100 s lay outside windows; of the other three two were compute, and a tenth of one was lost.
+func TestSharesAreOfTracedTime(t *testing.T) {
+	got := share(Counters{Compute: 2e9, Idle: 0.9e9, Unknown: 97.1e9, Untraced: 97e9})
+	require.InDelta(t, 2.0/3, got.Compute, 1e-9)
+	require.InDelta(t, 0.3, got.Idle, 1e-9)
+	require.InDelta(t, 0.1/3, got.Unknown, 1e-9)
+	require.InDelta(t, 0.03, got.Traced, 1e-9)
+	require.Equal(t, Share{}, share(Counters{Unknown: 5, Untraced: 5}), "nothing was traced")
+}

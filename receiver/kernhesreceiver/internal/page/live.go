@@ -48,13 +48,21 @@ func newLive(v history.View) live {
 				RankView: k,
 				Href:     "rank?" + url.Values{"run": {r.Name}, "rank": {strconv.FormatInt(k.Rank, 10)}}.Encode(),
 				Strip:    strip(k.Strip, step),
-				Label: fmt.Sprintf("last minute: compute %.0f%%, communication %.0f%%, idle %.0f%%, unknown %.0f%%; %.1f%% of the time was traced",
-					100*k.Last.Compute, 100*k.Last.Comm, 100*k.Last.Idle, 100*k.Last.Unknown, 100*k.Last.Traced),
+				Label:    label(k.Last),
 			})
 		}
 		l.Runs = append(l.Runs, run)
 	}
 	return l
+}
+
+// label says shares in words, and how much of the time was traced unless all was.
+func label(s history.Share) string {
+	text := fmt.Sprintf("last minute: compute %.0f%%, communication %.0f%%, idle %.0f%%, unknown %.0f%%", 100*s.Compute, 100*s.Comm, 100*s.Idle, 100*s.Unknown)
+	if s.Traced < 0.9995 {
+		text += fmt.Sprintf(" of the %.1f%% of the time that were traced", 100*s.Traced)
+	}
+	return text
 }
 
 // strip draws shares over time as four stacked areas: a unit a bin wide, 100 high. Bins without data stay empty.

@@ -176,3 +176,9 @@ func BenchmarkLivePageOf64Ranks(b *testing.B) {
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/", nil))
 	}
 }
+
+func TestALabelSaysHowMuchWasTraced(t *testing.T) {
+	assert.Equal(t, "last minute: compute 40%, communication 50%, idle 10%, unknown 0%", label(history.Share{Compute: 0.4, Comm: 0.5, Idle: 0.1, Traced: 1}))
+	assert.Equal(t, "last minute: compute 40%, communication 50%, idle 10%, unknown 0% of the 3.4% of the time that were traced",
+		label(history.Share{Compute: 0.4, Comm: 0.5, Idle: 0.1, Traced: 0.034}))
+}
