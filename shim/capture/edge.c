@@ -84,7 +84,8 @@ uint32_t edge_caught(void) { return phase_of(atomic_load(&word)) == HOLDING ? at
 
 uint64_t edge_left(void) {
   uint64_t now = clock_tick(), end = atomic_load(&until);
-  return atomic_load(&exiting) || phase_of(atomic_load(&word)) != HOLDING || now >= end ? 0 : end - now;
+  uint32_t phase = phase_of(atomic_load(&word));
+  return atomic_load(&exiting) || (phase != HOLDING && phase != COMMITTED) || now >= end ? 0 : end - now;
 }
 
 bool edge_ending(void) { return atomic_load(&exiting); }

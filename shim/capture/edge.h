@@ -30,7 +30,7 @@ uint32_t edge_caught(void);
 // edge_expired: an edge has ended by its deadline; another begins only after edge_release.
 bool edge_expired(void);
 
-// edge_left gives how many ns are left until the deadline; 0: it has passed, or the process exits.
+// edge_left gives how many ns are left until the deadline, of a committed edge too; 0: it has passed, or the process exits.
 uint64_t edge_left(void);
 
 bool edge_ending(void); // edge_exiting was called

@@ -260,6 +260,7 @@ static const char *part(void) {
   flush_now(0, 0);
   if (!converted()) return late;
   if (!drain_take(edge_left())) return drain_why();
+  if (!edge_commit()) return late; // traced graphs must not run without a subscription: nobody goes on before we have left, or listen
   attach_unsubscribe();
   drain_forget(); // their destruction is not told any more
   if (!quiet()) return "a thread stays in a callback of CUPTI";
@@ -269,7 +270,7 @@ static const char *part(void) {
   if (!converted()) return late;
   if (replayers_capturing() > 0) return open_capture;
   if (!drain_wait(edge_left())) return drain_why(); // of a thread that nobody knew
-  if (!edge_commit()) return late;
+  if (edge_left() == 0) return late;
   if (replayers_free(edge_wrapped(), &one) > 0) return "another thread launches graphs";
   uint64_t began = clock_tick();
   bool gone = attach_finalize();
@@ -298,8 +299,14 @@ static void leave(void) {
   if (state == OPEN) stop(edge_caught(), now.end == 1 ? KW_TRACING_CANCELLED : KW_TRACING_ORDERED);
   if (wrong == NULL) wrong = part();
   drain_drop(MS);
-  if (wrong != NULL && !edge_ending()) listen_on(); // before the thread goes on: it may launch, capture and destroy
+  bool heard = wrong == NULL || edge_ending() || listen_on(); // before the thread goes on: it may launch, capture and destroy
+  if (!heard && recorded) spoiled = true;
   edge_release();
+  if (spoiled) {
+    enter_state(OVER);
+    say_detached();
+    return;
+  }
   if (wrong == NULL) {
     left();
     return;

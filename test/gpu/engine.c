@@ -5,18 +5,21 @@
 //                            come, launch their first graph and end, without a range), rush (the same, flat out), eager (a thread of
 //                            kernels, flat out), capture=0|1|2 (a thread that captures in that mode: global, thread-local, relaxed),
 //                            own (steps themselves are captured now and then, their ranges with them), noranges,
-//                            busy (a kernel that runs for two seconds, again and again)
+//                            busy (a kernel that runs for two seconds, again and again), forks (a thread that forks children, which end),
+//                            abrupt (at SIGTERM it exits while its threads run)
 // It ends with one line of JSON: {"steps": …, "replays": …, "nodes": …, "captures": …, "invalidated": …, "eager": …}. ENGINE_TIMES names
 // a file for the unix ns at which the first thread's steps began, 8 bytes each.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,9 +33,9 @@ static const char ptx[] =
     "LOOP:\n  mov.u64 %now, %clock64;\n  sub.u64 %passed, %now, %begin;\n  setp.lt.u64 %more, %passed, %want;\n"
     "  @%more bra LOOP;\n  ret;\n}\n";
 
-static atomic_bool stop;
+static atomic_bool stop, terminated;
 static atomic_ulong steps, replays, captures, invalidated, eager;
-static bool ahead, noranges, own;
+static bool ahead, noranges, own, abrupt;
 static unsigned nodes = 240, n_steps = 1;
 static uint64_t ns = 3600;
 static void *context, *function;
@@ -215,6 +218,27 @@ static void *long_ones(void *unused) {
   return NULL;
 }
 
+// forking has children that push a step as their parent does, and end as any program.
+static void *forking(void *unused) {
+  (void)unused;
+  enter();
+  while (!stop) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+      push("step:child");
+      pop();
+      _exit(0);
+    }
+    if (child > 0) waitpid(child, &status, 0);
+    if (status != 0) fprintf(stderr, "engine: a child ended with %d\n", status), _exit(4);
+    usleep(5000);
+  }
+  return NULL;
+}
+
+static void terminate(int number) { terminated = number != 0; }
+
 int main(int argc, char **argv) {
   double seconds = argc > 1 ? atof(argv[1]) : 5;
   pthread_t threads[16];
@@ -231,6 +255,8 @@ int main(int argc, char **argv) {
     else if (!strcmp(argv[i], "late")) jobs[count].with = NULL, jobs[count++].run = late;
     else if (!strcmp(argv[i], "rush")) jobs[count].with = &stop, jobs[count++].run = late;
     else if (!strcmp(argv[i], "eager")) jobs[count++].run = eagerly;
+    else if (!strcmp(argv[i], "abrupt")) abrupt = true;
+    else if (!strcmp(argv[i], "forks")) jobs[count++].run = forking;
     else if (!strcmp(argv[i], "busy")) jobs[count++].run = long_ones;
     else if (!strncmp(argv[i], "capture=", 8)) jobs[count].with = (void *)(intptr_t)atoi(argv[i] + 8), jobs[count++].run = capturing;
     else fprintf(stderr, "engine: %s: not known\n", argv[i]), exit(2);
@@ -247,7 +273,9 @@ int main(int argc, char **argv) {
   CU(cuModuleGetFunction, (void **, void *, const char *), &function, module, "spin");
   uint64_t end = tick() + (uint64_t)(seconds * 1e9);
   for (int i = count; i-- > 0;) pthread_create(&threads[i], NULL, jobs[i].run, jobs[i].with);
-  while (tick() < end) usleep(10000);
+  if (abrupt) signal(SIGTERM, terminate);
+  while (tick() < end && !terminated) usleep(10000);
+  if (abrupt) exit(0);
   stop = true;
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
   if (times != stdin) fclose(times);

@@ -46,11 +46,11 @@ class Session(threading.Thread):
             while True:
                 length, kind, _, number = struct.unpack("<IHHQ", self._read(16))
                 body = self._read(length)
+                if kind == HELLO:  # before anything is said to a session that is known
+                    self._say(WELCOME, struct.pack("<QHHIQQ", MAGIC, 1, 0, 0, 0, 0))
                 with self.lock:
                     self._frame(kind, body)
-                if kind == HELLO:
-                    self._say(WELCOME, struct.pack("<QHHIQQ", MAGIC, 1, 0, 0, 0, 0))
-                elif number:
+                if kind != HELLO and number:
                     self._say(ACK, struct.pack("<Q", number))
         except (OSError, EOFError):
             pass
@@ -225,16 +225,19 @@ class Hearer:
 
     def __init__(self, folder):
         self.path = os.path.join(folder, f"hear-{os.getpid()}.sock")
+        self.sessions, self.came = [], threading.Condition()
+        self._listen()
+
+    def _listen(self):
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(self.path)
         self.listener.listen(64)
-        self.sessions, self.came = [], threading.Condition()
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
-    def _accept(self):
+    def _accept(self, listener):
         while True:
             try:
-                connection, _ = self.listener.accept()
+                connection, _ = listener.accept()
             except OSError:
                 return
             session = Session(connection)
@@ -253,6 +256,20 @@ class Hearer:
                         return session
                 self.came.wait(0.1)
         return None
+
+    def cut(self):
+        """Ends all connections at once and takes no more, as a killed collector does: frames that it has not acknowledged stay so."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        with self.came:
+            for session in self.sessions:
+                session.connection.shutdown(socket.SHUT_RDWR)
+            self.sessions = []
+
+    def again(self):
+        """Listens as a new collector at the same place, after cut."""
+        os.unlink(self.path)
+        self._listen()
 
     def close(self):
         self.listener.close()
