@@ -48,14 +48,14 @@ create table kernhes.s (
   `tokens` Int64,
   `kv` Int64,
   `start_ns` Int64,
-  `end_ns` Int64,
-  `compute_ns` Int64,
-  `comm_ns` Int64,
-  `overlap_ns` Int64,
-  `idle_ns` Int64,
-  `foreign_compute_ns` Int64,
+  `end_ns` Nullable(Int64),
+  `compute_ns` Nullable(Int64),
+  `comm_ns` Nullable(Int64),
+  `overlap_ns` Nullable(Int64),
+  `idle_ns` Nullable(Int64),
+  `foreign_compute_ns` Nullable(Int64),
   `kernels` Int64,
-  `complete` Bool,
+  `complete` Nullable(Bool),
   `reason` String,
   `host` String,
   `gpu` String,
@@ -63,7 +63,13 @@ create table kernhes.s (
   `model` String,
   `engine` String,
   `version` String,
-  `mode` String
+  `mode` String,
+  `traced` Bool,
+  `range_start_ns` Nullable(Int64),
+  `range_ns` Nullable(Int64),
+  `thread` Int64,
+  `level` Int64,
+  `device_ns` Nullable(Int64)
 )
 engine = S3('https://ENDPOINT/BUCKET/archive/s/**/*.parquet', 'Parquet');
 

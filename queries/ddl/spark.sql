@@ -67,6 +67,12 @@ create table kernhes.s (
   `engine` string,
   `version` string,
   `mode` string,
+  `traced` boolean,
+  `range_start_ns` bigint,
+  `range_ns` bigint,
+  `thread` bigint,
+  `level` bigint,
+  `device_ns` bigint,
   `date` date,
   `run` string
 )

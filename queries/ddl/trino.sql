@@ -70,6 +70,12 @@ create table hive.kernhes.s (
   "engine" varchar,
   "version" varchar,
   "mode" varchar,
+  "traced" boolean,
+  "range_start_ns" bigint,
+  "range_ns" bigint,
+  "thread" bigint,
+  "level" bigint,
+  "device_ns" bigint,
   "date" date,
   "run" varchar
 )
