@@ -27,16 +27,18 @@ import (
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/windows"
 )
 
-// Config is what a user may say of the receiver. Each field's comment gives its default.
+// Config is the receiver's configuration. Each field's comment gives its default.
 type Config struct {
-	// AddrConfig is where engines connect; `endpoint` may carry the transport: unix:///path,
-	// unix://folder/below/the/working/directory, tcp://host:port. Default: unix:///run/kernhes/kernhes.sock.
+	// AddrConfig is the address at which engines connect, with the transport: unix:///path,
+	// unix://folder/below/the/working/directory, tcp://host:port. Default:
+	// unix:///run/kernhes/kernhes.sock.
 	confignet.AddrConfig `mapstructure:",squash"`
 
 	// SocketMode is the permission of the unix socket, octal. Default: "0660".
 	SocketMode socketMode `mapstructure:"socket_mode"`
 
-	// AllowedUIDs are the users whose processes may connect to the unix socket. Default: [], whoever its mode lets in.
+	// AllowedUIDs are the users whose processes may connect to the unix socket. Default: [], all
+	// that its mode admits.
 	AllowedUIDs []uint32 `mapstructure:"allowed_uids"`
 
 	// CollectionInterval is the time between two exports of the metrics. Default: 10s.
@@ -48,31 +50,35 @@ type Config struct {
 	// ReconnectTimeout is how long a session without a connection waits before its engine counts as gone. Default: 10s.
 	ReconnectTimeout time.Duration `mapstructure:"reconnect_timeout"`
 
-	// HandshakeTimeout closes a connection that has not said HELLO by then. Default: 10s.
+	// HandshakeTimeout closes a connection that has not sent HELLO by then. Default: 10s.
 	HandshakeTimeout time.Duration `mapstructure:"handshake_timeout"`
 
-	// SilenceTimeout closes a connection on which no whole frame came for so long (a shim that is well sends some each second), or on
-	// which nothing of ours was read. The engine may come back. Default: 1m.
+	// SilenceTimeout closes a connection after this time without a whole frame, or without the
+	// engine's reading what the receiver sent. A healthy shim sends a frame each second. The engine
+	// may connect again. Default: 1m.
 	SilenceTimeout time.Duration `mapstructure:"silence_timeout"`
 
-	// TLS says that engines speak TLS, and with which certificate: the collector's usual settings (cert_file, key_file,
-	// client_ca_file, …). TCP that other hosts can reach needs it. Default: none.
+	// TLS turns TLS on, with the collector's usual settings (cert_file, key_file, client_ca_file,
+	// …). A TCP endpoint that other hosts can reach needs it. Default: none.
 	TLS configoptional.Optional[configtls.ServerConfig] `mapstructure:"tls"`
 
-	// Auth names the extension that says whether an engine's KERNHES_TOKEN will do, as `authenticator: bearertokenauth`. Default:
-	// none, all engines are heard.
+	// Auth names the extension that checks each engine's KERNHES_TOKEN, as `authenticator:
+	// bearertokenauth`. Default: none, no token is needed.
 	Auth configoptional.Optional[configauth.Config] `mapstructure:"auth"`
 
-	// Patterns say which range texts are steps; the first that matches wins. Default: step:PROGRAM k=v,… in the default domain.
+	// Patterns select the range texts that are steps. The first that matches wins. Default:
+	// step:PROGRAM k=v,… in the default domain.
 	Patterns []PatternConfig `mapstructure:"patterns"`
 
 	// CallDomains are the NVTX domains whose innermost range names a kernel's call. Default: [""], the default domain.
 	CallDomains []string `mapstructure:"call_domains"`
 
-	// Groups say which ranks communicate with each other, as ranks an axis: {tp: 2, dp: 4}. It is for calls of which neither
-	// NCCL's range payload nor `group=` of the step's text says so. Axes are tp, cp, pp, dp, innermost first (rank = tp + TP × (cp + …)), and ep,
-	// whose groups are so many ranks in a row. Calls of experts go by ep and send/receive by pp, where that is given; all others by the
-	// innermost axis. Default: none, a query then assumes that all ranks of a run are one group, and says so.
+	// Groups give the ranks that communicate with each other, as the size of each axis: {tp: 2, dp:
+	// 4}. They hold for calls whose group neither NCCL's range payload nor `group=` of the step's
+	// text gives. Axes are tp, cp, pp, dp, innermost first (rank = tp + TP × (cp + …)), and ep,
+	// whose groups are consecutive ranks. Calls of experts use ep, and send/receive uses pp, where
+	// those are given. All others use the innermost axis. Default: none, queries assume that all
+	// ranks of a run are one group, and report `assumed`.
 	Groups map[string]int64 `mapstructure:"groups"`
 
 	// BatchEdges are the inclusive upper bounds of the label batch. Default: 1 2 4 8 16 24 32 48 64 96 128 192 256 512 … 32768.
@@ -84,64 +90,74 @@ type Config struct {
 	// StepHistogram says how kern_step_seconds counts steps by wall time.
 	StepHistogram HistogramConfig `mapstructure:"step_histogram"`
 
-	// MaxStrings bounds the texts (names of kernels, ranges) of one engine process that are given by number, and their bytes to 256
-	// times as many; kernels whose names do not fit have none. Default: 65536.
+	// MaxStrings bounds the numbered texts (names of kernels, ranges) of one engine process. It
+	// bounds their bytes to 256 times as many. Kernels whose names do not fit have no name.
+	// Default: 65536.
 	MaxStrings int `mapstructure:"max_strings"`
 
-	// MaxRanges bounds the range texts of one engine process that name calls, and their bytes to 256 times as many; launches in
-	// further ones have no call. Default: 65536.
+	// MaxRanges bounds the range texts of one engine process that name calls. It bounds their bytes
+	// to 256 times as many. Launches in further ranges have no call. Default: 65536.
 	MaxRanges int `mapstructure:"max_ranges"`
 
-	// MaxShapes bounds the shapes of steps that are kept for all sessions, and their memory to 16 KiB times as many; the oldest give
-	// way. Default: 4096.
+	// MaxShapes bounds the shapes of steps that are kept for all sessions, and their memory to 16
+	// KiB times as many. Beyond it the oldest are dropped. Default: 4096.
 	MaxShapes int `mapstructure:"max_shapes"`
 
-	// MaxSeries bounds the label sets (program, batch, kv) of one rank; further ones are counted as `other`. Default: 2000.
+	// MaxSeries bounds the label sets (program, batch, kv) of one rank. Further ones count as
+	// `other`. Default: 2000.
 	MaxSeries int `mapstructure:"max_series"`
 
-	// MaxSessions bounds the engine processes that are remembered at once; further ones are refused. Default: 256.
+	// MaxSessions bounds the engine processes that are remembered at once. Further ones are
+	// refused. Default: 256.
 	MaxSessions int `mapstructure:"max_sessions"`
 
-	// MaxNewSessions bounds the sessions that the processes of one container begin in a minute, or of one user outside containers, or
-	// over TCP of one host; further ones are refused. Default: 300.
+	// MaxNewSessions bounds the sessions that one container begins in a minute. Outside containers
+	// it holds for each user, over TCP for each host. Further ones are refused. Default: 300.
 	MaxNewSessions int `mapstructure:"max_new_sessions"`
 
-	// MaxConnections bounds the open connections; further ones are closed at once. Default: 512.
+	// MaxConnections bounds the open connections. Further ones are closed at once. Default: 512.
 	MaxConnections int `mapstructure:"max_connections"`
 
 	// MaxSessionBytes bounds the memory that one engine process may hold here, in bytes. Default: 268435456 (256 MiB).
 	MaxSessionBytes int64 `mapstructure:"max_session_bytes"`
 
-	// MaxTotalSeries bounds the label sets of all ranks together, of which a rank counts as four. Where all are taken, further ones of
-	// containers and processes that have their share count as `other`, and their further ranks are lost. Default: 4096.
+	// MaxTotalSeries bounds the label sets of all ranks together. A rank counts as four. When all
+	// are taken, further ones of containers and processes that have their share count as `other`.
+	// Records of their further ranks are lost. Default: 4096.
 	MaxTotalSeries int `mapstructure:"max_total_series"`
 
-	// MaxTotalBytes bounds the memory of all engine processes together, in bytes, about. Where it is taken, those with more than their share
-	// give up what is open, and get no further names and graphs. Default: 0, a quarter of the memory that the collector may use.
+	// MaxTotalBytes bounds the memory of all engine processes together, in bytes, approximately.
+	// When it is used up, processes with more than their share close their open steps, and get no
+	// further names and graphs. Default: 0, a quarter of the memory that the collector may use.
 	MaxTotalBytes int64 `mapstructure:"max_total_bytes"`
 
-	// ControlEndpoint is where people ask for the receiver's status and for traces, host:port, over plain HTTP; empty: nowhere.
-	// If it cannot be listened on, the receiver says so and goes without. Default: 127.0.0.1:8988.
+	// ControlEndpoint is the host:port of the live page, the status and traces on demand, over
+	// plain HTTP; empty: none. If it cannot listen
+	// there, the receiver logs that and runs without.
+	// Default: 127.0.0.1:8988.
 	ControlEndpoint string `mapstructure:"control_endpoint"`
 
-	// ControlHosts are names by which control_endpoint may be asked, beside addresses, localhost and its own host. A name of another
-	// site can be made to lead here. Default: [].
+	// ControlHosts are further host names that requests to control_endpoint may carry, beside
+	// addresses, localhost and its own host. Other names are refused, because any site can point
+	// its name here. Default: [].
 	ControlHosts []string `mapstructure:"control_hosts"`
 
-	// Manifest is a file that says of engines that send no manifest which op and class the kernels of their calls have:
-	// kern's manifest, or the open form. It is followed while it changes; a broken one is refused, and a problem in GET /status. Default: "", none.
+	// Manifest is a file with the op and class of the kernels of each call, for engines that send
+	// no manifest: kern's manifest, or the open form. The receiver rereads it when it changes. It
+	// refuses a broken one, and shows that in GET /status. Default: "", none.
 	Manifest string `mapstructure:"manifest"`
 
-	// ClassTable is a file of rules that say which kernels communicate, tried before those that ship with kernhes. It is
-	// followed while it changes: running sessions class kernels anew; a broken one is refused, and a problem in GET /status.
-	// Default: "", none.
+	// ClassTable is a file of rules for kernels that communicate. They come before those that ship
+	// with kernhes. The receiver rereads it when it changes, also for running sessions. It refuses
+	// a broken one, and shows that in GET /status. Default: "", none.
 	ClassTable string `mapstructure:"class_table"`
 
-	// Traces says which steps are written as traces, in a traces pipeline.
+	// Traces selects the steps that are written as traces, in a traces pipeline.
 	Traces TracesConfig `mapstructure:"traces"`
 
-	// RunsFile is the file that remembers which starts of engines there were, so that a name that is used again after a restart of
-	// the collector gives another run. Default: "", the path of the unix socket with .runs behind it; with TCP none.
+	// RunsFile is the file that remembers the starts of engines. So a name that is used again after
+	// a restart of the collector gives another run. Default: "", the path of the unix socket with
+	// .runs appended; with TCP none.
 	RunsFile string `mapstructure:"runs_file"`
 
 	// Windows says when engines that run with KERNHES_SOFTWARE=windows are traced.
@@ -153,25 +169,27 @@ type Config struct {
 	_ struct{}
 }
 
-// TracesConfig says which steps are written as traces, and how.
+// TracesConfig selects the steps that are written as traces.
 type TracesConfig struct {
 	// Layout is `tree`, a span for each level of the call labels, or `flat`. Default: tree.
 	Layout trace.Layout `mapstructure:"layout"`
 
-	// SampleOneIn has one in so many traces written, the same on all ranks; 0: none. Default: 1000.
+	// SampleOneIn writes one trace in this many, the same on all ranks; 0: none. Default: 1000.
 	SampleOneIn uint64 `mapstructure:"sample_one_in"`
 
-	// SlowFactor has steps written that took more than so many times the running median of their program, batch and
-	// kv, with the same step of the other ranks; 0: none. Default: 2.
+	// SlowFactor writes steps that took more than this many times the running median of their
+	// program, batch and kv. The same step of the other ranks
+	// is written too. 0 turns this off. Default: 2.
 	SlowFactor float64 `mapstructure:"slow_factor"`
 
-	// Keep is how long steps are kept that were not chosen, so that they can be written when another rank's is slow. Default: 2s.
+	// Keep is how long the receiver keeps steps that were not chosen, to write them when that step
+	// is slow on another rank. Default: 2s.
 	Keep time.Duration `mapstructure:"keep"`
 
-	// KeepBytes bounds their memory, in bytes. Default: 67108864 (64 MiB).
+	// KeepBytes bounds the memory of kept steps, in bytes. Default: 67108864 (64 MiB).
 	KeepBytes int `mapstructure:"keep_bytes"`
 
-	// SpansPerSecond is the budget of all spans. Default: 10000.
+	// SpansPerSecond bounds the spans of all traces, on average. Default: 10000.
 	SpansPerSecond int `mapstructure:"spans_per_second"`
 
 	_ struct{}
@@ -179,21 +197,24 @@ type TracesConfig struct {
 
 // WindowsConfig says when engines that run with KERNHES_SOFTWARE=windows are traced.
 type WindowsConfig struct {
-	// Every has a window begin at each multiple of so much of unix time, on all ranks of a run alike; 0: none by the clock. Default: 5m.
+	// Every opens a window at each multiple of this in unix time, on all ranks of a run alike; 0:
+	// none by the clock. Default: 5m.
 	Every time.Duration `mapstructure:"every"`
 
-	// Budget is the share of step time that windows may cost. The length of windows follows from it and from what they cost:
-	// their steps against those outside, of equal program, batch and kv, and the time for which their edges hold the engine. Default: 0.01.
+	// Budget is the share of step time that windows may cost. The length of windows follows from it
+	// and from their measured cost: steps inside against steps outside, of equal program, batch and
+	// kv, and the time for which edges hold the engine. Default: 0.01.
 	Budget float64 `mapstructure:"budget"`
 
-	// Shortest is the least length of a window by the clock; where the budget pays for less, windows are rarer. Default: 500ms.
+	// Shortest is the least length of a window by the clock. Where the budget pays for less,
+	// windows are rarer. Default: 500ms.
 	Shortest time.Duration `mapstructure:"shortest"`
 
-	// Longest is the greatest. Default: 16s.
+	// Longest is the greatest length of a window by the clock. Default: 16s.
 	Longest time.Duration `mapstructure:"longest"`
 
-	// LookCloser has a window of 2s open on all ranks of a run when the steps of one become slower than they were, for a fifth of
-	// budget beside it. Default: true.
+	// LookCloser opens a window of 2s on all ranks of a run when the steps of one rank become
+	// slower. These windows have a budget of their own, a fifth of `budget`. Default: true.
 	LookCloser bool `mapstructure:"look_closer"`
 
 	_ struct{}
@@ -411,14 +432,16 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// A HistogramConfig says how a histogram has its buckets.
+// A HistogramConfig gives the buckets of a histogram.
 type HistogramConfig struct {
-	// Exponential has an exponential histogram (OTLP), which the Prometheus exporter gives as a native histogram. Its quantiles are
-	// off by less than 5%, and one series replaces 47. Prometheus must have native histograms on. Default: false.
+	// Exponential makes it an exponential histogram (OTLP), which the Prometheus exporter gives as
+	// a native histogram. Its quantiles are off by less than 5%, and one series replaces 47.
+	// Prometheus must have native histograms on. Default: false.
 	Exponential bool `mapstructure:"exponential"`
 
-	// Bounds are the inclusive upper bounds of a histogram that is not exponential, such as [1ms, 2ms, 5ms]. Default: none, which stands
-	// for 44 bounds from 250 µs to 30 s, four a doubling from 1 to 64 ms.
+	// Bounds are the inclusive upper bounds of a histogram that is not exponential, such as [1ms,
+	// 2ms, 5ms]. Default: none, which means 44 bounds from 250 µs to 30 s, four a doubling from 1
+	// to 64 ms.
 	Bounds []time.Duration `mapstructure:"bounds"`
 }
 

@@ -10,7 +10,7 @@ const (
 	ResourceHwModel              = "hw.model"                // Name of the GPU.
 	ResourceHwType               = "hw.type"                 // gpu.
 	ResourceK8sPodUid            = "k8s.pod.uid"             // UID of the engine's Kubernetes pod, from the same.
-	ResourceKernCuptiKnownFaults = "kern.cupti.known_faults" // Ids of the faults that this release of CUPTI is known to have in this mode, with commas between; GET /status says what they are.
+	ResourceKernCuptiKnownFaults = "kern.cupti.known_faults" // Ids of the known faults of this release of CUPTI in this mode, separated by commas; GET /status describes them.
 	ResourceKernCuptiVersion     = "kern.cupti.version"      // cuptiGetVersion.
 	ResourceKernDevice           = "kern.device"             // Index of the CUDA device in its process.
 	ResourceKernDriverVersion    = "kern.driver.version"     // Version of the CUDA driver.
@@ -60,7 +60,7 @@ const (
 	AttributeKernStepSeq              = "kern.step.seq"                // Number of the step in its run; the archive's column seq.
 	AttributeKernStepSeqs             = "kern.step.seqs"               // Sequences of the step.
 	AttributeKernStepTokens           = "kern.step.tokens"             // Tokens computed in the step.
-	AttributeKernStepVars             = "kern.step.vars"               // What the range's text says beside seq, rank, kv and group, in name order.
+	AttributeKernStepVars             = "kern.step.vars"               // Pairs of the range's text beside seq, rank, kv and group, in name order.
 )
 
 // Events of spans.
@@ -79,7 +79,7 @@ var (
 	KernDeviceSecondsTotal               = &Metric{"kern_device_seconds_total", "Device time of the rank from its first kernel's start to its watermark, by kind; the four kinds add up to it.", "s", Sum, true, []string{"rank", "kind"}}
 	KernDeviceTracedSecondsTotal         = &Metric{"kern_device_traced_seconds_total", "The part of the device time in which kernels were traced: all but unknown outside windows, yielded and off. Shares of what the device did are shares of this.", "s", Sum, true, []string{"rank"}}
 	KernDeviceUnknownSecondsTotal        = &Metric{"kern_device_unknown_seconds_total", "The unknown part of kern_device_seconds_total by reason. outside_window: in the mode windows, between two. yielded: another user of CUPTI has it. off: tracing is off. loss: records were lost.", "s", Sum, true, []string{"rank", "reason"}}
-	KernGraphReplaysUncheckedTotal       = &Metric{"kern_graph_replays_unchecked_total", "Replays of graphs of which nobody can say how many kernels they give, so that a missing one does not show: their capture was not seen, or kernels came of nodes that no launch made or that are of another graph.", "{launch}", Sum, false, []string{"rank"}}
+	KernGraphReplaysUncheckedTotal       = &Metric{"kern_graph_replays_unchecked_total", "Graph replays whose kernel count is unknown, so that a missing kernel does not show. Their capture was not seen, or kernels came of nodes that no launch made or that are of another graph.", "{launch}", Sum, false, []string{"rank"}}
 	KernIdentityLateTotal                = &Metric{"kern_identity_late_total", "Times that evidence for the run or rank of an engine process came after they were settled, so that it does not count.", "{event}", Sum, false, []string{"rank"}}
 	KernInStepSecondsTotal               = &Metric{"kern_in_step_seconds_total", "The part of kern_classified_seconds_total that lies in steps: over its sum, the in-step fraction.", "s", Sum, true, []string{"rank"}}
 	KernKernelsCommTotal                 = &Metric{"kern_kernels_comm_total", "Kernel records classified as communication.", "{kernel}", Sum, false, []string{"rank"}}
@@ -105,7 +105,7 @@ var (
 	KernRankBlocksRun                    = &Metric{"kern_rank_blocks_run", "1 if nothing goes on in a rank of the run for 4 s, and this rank is why; else 0. A rank whose process ended is in kern_up.", "{flag}", Gauge, false, []string{"rank", "why"}}
 	KernRankConflicts                    = &Metric{"kern_rank_conflicts", "Connected engine processes that claim a rank of a start that another one claims too; each has a run of its own.", "{session}", Gauge, false, []string(nil)}
 	KernSessions                         = &Metric{"kern_sessions", "Engine processes that are known, by whether one is connected.", "{session}", Gauge, false, []string{"link"}}
-	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, by whether they said so, and by their run and first rank: 0 while one is live.", "{session}", Sum, false, []string{"end", "run", "rank"}}
+	KernSessionsEndedTotal               = &Metric{"kern_sessions_ended_total", "Engine processes that ended, with or without BYE, by their run and first rank; 0 while one is live.", "{session}", Sum, false, []string{"end", "run", "rank"}}
 	KernShimBufferRequestsTotal          = &Metric{"kern_shim_buffer_requests_total", "Activity buffers that CUPTI asked for.", "{buffer}", Sum, false, []string{"rank"}}
 	KernShimBufferSecondsTotal           = &Metric{"kern_shim_buffer_seconds_total", "Time in the shim's callbacks that give CUPTI a buffer or take one back, on whichever thread CUPTI calls them.", "s", Sum, true, []string{"rank"}}
 	KernShimBuffers                      = &Metric{"kern_shim_buffers", "Activity buffers out of the pool.", "{buffer}", Gauge, false, []string{"rank"}}
@@ -122,7 +122,7 @@ var (
 	KernShimPinnedDroppedTotal           = &Metric{"kern_shim_pinned_dropped_total", "Graph nodes, strings and ranges that did not fit the shim's snapshot.", "{entry}", Sum, false, []string{"rank"}}
 	KernShimQueuedBytes                  = &Metric{"kern_shim_queued_bytes", "Bytes of frames that the collector has not acknowledged.", "By", Gauge, false, []string{"rank"}}
 	KernShimQueuedMaxBytes               = &Metric{"kern_shim_queued_max_bytes", "Most bytes that ever were unacknowledged.", "By", Gauge, false, []string{"rank"}}
-	KernShimRangeCallsTotal              = &Metric{"kern_shim_range_calls_total", "NVTX calls of ranges that the shim heard.", "{call}", Sum, false, []string{"rank"}}
+	KernShimRangeCallsTotal              = &Metric{"kern_shim_range_calls_total", "NVTX calls of ranges that the shim received.", "{call}", Sum, false, []string{"rank"}}
 	KernShimRangeSecondsTotal            = &Metric{"kern_shim_range_seconds_total", "Time of the engine's threads in the shim's part of NVTX calls, extrapolated from every 251st.", "s", Sum, true, []string{"rank"}}
 	KernShimResidue                      = &Metric{"kern_shim_residue", "Records that the shim had seen at its last STATS or BYE less those that had arrived, were lost by LOST, lay in missing frames, or were an earlier collector's; anything but 0 is a fault.", "{record}", Gauge, false, []string{"rank", "record"}}
 	KernShimSentBytesTotal               = &Metric{"kern_shim_sent_bytes_total", "Bytes sent by the shim.", "By", Sum, false, []string{"rank"}}
@@ -141,7 +141,7 @@ var (
 	KernStepsTotal                       = &Metric{"kern_steps_total", "Complete steps.", "{step}", Sum, false, []string{"rank", "program", "batch", "kv"}}
 	KernStepsUntracedTotal               = &Metric{"kern_steps_untraced_total", "Steps while which nothing was traced. They are neither in kern_steps_total nor in kern_steps_incomplete_total.", "{step}", Sum, false, []string{"rank"}}
 	KernTraceCostSecondsTotal            = &Metric{"kern_trace_cost_seconds_total", "What tracing costs the engine. shim: time of its threads in the shim's callbacks and its part of NVTX calls, measured; of the whole process, with its first rank. cupti: an estimate, the kernels received times what CUPTI takes for one in their mode: software 1.2 µs (docs/gpu.md), hes 0.26 µs (reported, not measured by us), off 0.", "s", Sum, true, []string{"rank", "source"}}
-	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI says how many records it dropped, 0 where it would not.", "{flag}", Gauge, false, []string{"rank"}}
+	KernTraceDropCountReadable           = &Metric{"kern_trace_drop_count_readable", "1 where CUPTI counts the records that it dropped, 0 where it does not.", "{flag}", Gauge, false, []string{"rank"}}
 	KernTraceDroppedRecordsTotal         = &Metric{"kern_trace_dropped_records_total", "Records that were lost, by the way in which they were (docs/books.md has the reasons).", "{record}", Sum, false, []string{"rank", "reason"}}
 	KernTraceOn                          = &Metric{"kern_trace_on", "1 while kernels are traced, in the mode windows also between two. 0 while they are not: the engine yields CUPTI, another client has it, the shim is stuck (kern_window_stuck), or the engine is not heard (kern_up).", "{flag}", Gauge, false, []string{"rank"}}
 	KernUp                               = &Metric{"kern_up", "1 while the engine is heard, without a reason. Else 0, with the reason: silent (no frame for 4 s: it is stopped or cut off), hung (it does nothing for 30 s and kernels that it launched do not come), gone (it ended without bye) or ended (it said bye). An ended rank says so for 2 minutes; then its gauges end.", "{flag}", Gauge, false, []string{"rank", "reason"}}
