@@ -68,7 +68,6 @@ void asked_nothing(void) {
   asked.ranges = false;
   for (uint32_t i = 0; i < ASKED_PLACES; i++) atomic_store(&places[i], 0);
   atomic_store(&highest, 0);
-  atomic_store(&wanted_depth, KW_DEPTH_UNKNOWN);
   settle();
 }
 

@@ -89,6 +89,11 @@ static void limits(void) {
   CHECK_EQUAL(edge_limit(), SECOND);
   steps(40, 100 * MS);
   CHECK_EQUAL(edge_limit(), 300 * MS);
+  steps(40, 200 * MS);
+  for (uint64_t n = 1; n <= 32; n++) { // each of the last 32 counts once
+    steps(1, 100 * MS);
+    CHECK_EQUAL(edge_limit(), n <= 16 ? 600 * MS : 300 * MS);
+  }
   uint64_t before = replayers_steps();
   edge_push(3, 3), edge_push(2, 2), edge_push(0, 2), edge_push(3, 1); // not the place
   CHECK_EQUAL(replayers_steps(), before);

@@ -185,6 +185,11 @@ const told_case told_cases[] = {
      "info mode=off subscribed=0 mode_reason=yielded to another user of CUPTI, as the collector asked\n"
      "info mode=software subscribed=1 mode_reason=\nbye 1\n",
      "launch 1\nlaunch 2\n", "kernel 1 before node 0 device 3 grid 101\nkernel 2 after node 0 device 3 grid 102\n"},
+    {"yields, HES 130500", "130500", "KERNHES_HES=on KERNHES_MOCK_HES=accepted", yielding, 100,
+     "hello run=r rank=3 engine=e cupti_version=130500 mode=hes subscribed=1 mode_reason=\ninfo mode=off subscribed=1 mode_reason=yielded to another user of CUPTI, as the collector asked\n"
+     "info mode=off subscribed=0 mode_reason=yielded to another user of CUPTI, as the collector asked\n"
+     "info mode=hes subscribed=1 mode_reason=\nbye 1\n",
+     "launch 1\nlaunch 2\n", "kernel 1 before node 0 device 3 grid 101\nkernel 2 after node 0 device 3 grid 102\n"},
     {"busy first 12090", "12090", "KERNHES_SOFTWARE=on KERNHES_HES=off KERNHES_MOCK_FAULT=busy=1", second, 0,
      "hello run=r rank=3 engine=e cupti_version=28 mode=off subscribed=0 mode_reason=subscribing: 39, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED\ninfo mode=software subscribed=1 mode_reason=\nbye 1\n",
      "launch 3\n", 
