@@ -117,3 +117,22 @@ func TestForeignComputeAgreesWithCountingEachNanosecond(t *testing.T) {
 		}
 	}
 }
+
+// TestAKernelThatStartsAtTheWatermarkMayBeAStepsToCome: what starts before it belongs to no step to come, and what starts with it
+// may.
+func TestAKernelThatStartsAtTheWatermarkMayBeAStepsToCome(t *testing.T) {
+	var a Account
+	add(&a, 1, 100, 200, span.Compute)
+	a.Advance(300, 0)
+	if ns := a.Foreign(1, 200, 0); ns != 0 {
+		t.Errorf("the first step: %d", ns)
+	}
+	add(&a, 0, 400, 450, span.Compute)
+	add(&a, 2, 500, 600, span.Compute)
+	a.Advance(500, 0)
+	a.Settle(500, false)
+	a.Advance(700, 0)
+	if ns := a.Foreign(2, 600, 0); ns != 50 {
+		t.Errorf("%d ns foreign, want the 50 before the step", ns)
+	}
+}
