@@ -32,6 +32,7 @@ type stepLine struct {
 	WallNS           int64  `json:"wall_ns"`
 	IdleNS           int64  `json:"idle_ns"`
 	ForeignComputeNS int64  `json:"foreign_compute_ns"`
+	Untraced         bool   `json:"untraced"`
 	Complete         bool   `json:"complete"`
 	Reason           string `json:"reason"`
 	StartNS          int64  `json:"start_ns"`

@@ -45,7 +45,7 @@ func TestEngineKilled(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			c := newCollector(t, "reconnect_timeout: 500ms")
+			c := newCollector(t, "reconnect_timeout: 500ms", "collection_interval: 200ms") // an ending is told of with the next interval
 			p := c.begin(t, "--speed", "0.7", "KERNHES_MOCK_FAULT="+fault, file("solo.rank0"))
 			if how == "from beside" {
 				c.eventually("a step is closed", func() bool { return len(c.read(t).steps) > 5 })
@@ -53,7 +53,7 @@ func TestEngineKilled(t *testing.T) {
 				require.NoError(t, p.command.Process.Signal(syscall.SIGKILL))
 			}
 			p.end(-1)
-			// Its numbers are exported after its lines are written, and then how many sessions ended.
+			// Its numbers are exported after its lines are written, and with the next interval how many sessions ended.
 			c.eventually("the session has ended", func() bool { return c.endings(t, "gone") == 1 })
 			ranks := c.ranks(t, p.run)
 			require.Len(t, ranks, 1)
@@ -93,9 +93,9 @@ func TestEngineKilled(t *testing.T) {
 			next, _ := c.play(t, file("solo.rank0"))
 			require.Len(t, next, 1)
 			isExpected(t, "solo.rank0", next[0])
-			assert.Equal(t, 1.0, c.endings(t, "bye"))
-			full, notUp := c.exportsOf(t, p.run)
-			assert.Equal(t, 1, full, "exports of the dead engine's numbers")
+			c.eventually("the next has ended", func() bool { return c.endings(t, "bye") == 1 })
+			_, last, notUp := c.exportsOf(t, p.run)
+			assert.Equal(t, 1, last, "exports of the dead engine's last numbers")
 			assert.Positive(t, notUp, "exports that say that it is gone")
 		})
 	}
@@ -219,6 +219,6 @@ func TestExportAtBye(t *testing.T) {
 	require.Len(t, ranks, 1)
 	isExpected(t, "solo.rank0", ranks[0])
 	require.Less(t, time.Since(began), time.Hour)
-	full, _ := c.exportsOf(t, ranks[0].Run)
+	full, _, _ := c.exportsOf(t, ranks[0].Run)
 	assert.Equal(t, 1, full)
 }

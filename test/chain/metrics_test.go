@@ -158,8 +158,9 @@ func (c *collector) exported(t testing.TB) map[string]numbers {
 	return of
 }
 
-// exportsOf stops the collector and counts the exports that have numbers of a run, and those that only say that it is not up.
-func (c *collector) exportsOf(t testing.TB, run string) (full, notUp int) {
+// exportsOf stops the collector and counts the exports that have numbers of a run, those of them that say that it is not up, and
+// those that say only that.
+func (c *collector) exportsOf(t testing.TB, run string) (full, last, notUp int) {
 	t.Helper()
 	for _, m := range c.exports(t) {
 		of := numbers{}
@@ -173,11 +174,14 @@ func (c *collector) exportsOf(t testing.TB, run string) (full, notUp int) {
 		switch {
 		case len(others) > 0:
 			full++
+			if len(others) < len(of) {
+				last++
+			}
 		case len(of) > 0:
 			notUp++
 		}
 	}
-	return full, notUp
+	return full, last, notUp
 }
 
 // takeAll takes the points of all metrics of a resource.

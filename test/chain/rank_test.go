@@ -140,6 +140,9 @@ func (r *rank) sumsSteps(t testing.TB) {
 	sums := map[string]*sum{}
 	complete, incomplete := 0, map[string]int{}
 	for _, s := range r.steps {
+		if s.Untraced {
+			continue // neither complete nor incomplete
+		}
 		if !s.Complete {
 			incomplete[s.Reason]++
 			continue

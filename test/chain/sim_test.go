@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -48,8 +49,12 @@ func (c *collector) simulates(run string, meanwhile func(), args ...string) simu
 		require.NoError(c.t, json.Unmarshal(lines.Bytes(), &kind))
 		switch kind.Kind {
 		case "rank":
-			got.ranks = append(got.ranks, decode[truth.RankLine](c.t, lines.Bytes()))
-			session[got.ranks[len(got.ranks)-1].Rank] = got.ranks[len(got.ranks)-1].Session
+			r := decode[truth.RankLine](c.t, lines.Bytes())
+			id, err := strconv.ParseUint(r.Session, 16, 64)
+			require.NoError(c.t, err)
+			r.Session = sessionName(id) // as the collector calls it
+			got.ranks = append(got.ranks, r)
+			session[r.Rank] = r.Session
 		case "step":
 			steps = append(steps, decode[truth.StepLine](c.t, lines.Bytes()))
 		}
