@@ -30,7 +30,7 @@ func openArchive(paths []string) (a archive, err error) {
 		}
 	}
 	if len(a) == 0 {
-		return nil, fmt.Errorf("%s: no Parquet file there", strings.Join(paths, ", "))
+		return nil, fmt.Errorf("%s: holds no *.parquet file of kernhes", strings.Join(paths, ", "))
 	}
 	return a, nil
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/kernhes/kernhes/internal/faults"
 )
 
-const doctorText = `Says whether kernhes can trace on this machine, and how: the shim, the driver, the GPUs, CUPTI with its known faults,
+const doctorText = `Checks whether kernhes can trace on this machine, and how: the shim, the driver, the GPUs, CUPTI with its known faults,
 HES or why it is not possible, what software tracing costs, and whether the collector's socket can be reached. It asks the
-driver by kernhes-probe, a program of its own that lies beside kernhes; that makes no context. Exit status 1: something
-that it found prevents tracing.`
+driver by the program kernhes-probe, which lies beside kernhes and makes no CUDA context. Exit status 1: something
+prevents tracing.`
 
 // A finding is one line.
 type finding struct {
@@ -64,7 +64,7 @@ var errPrevents = errors.New("something prevents tracing")
 
 // doctor looks and tells.
 func doctor(args []string, out io.Writer) error {
-	f := flags("doctor", "[FLAGS] [COMMAND]", doctorText+"\nWith COMMAND, CUPTI is looked for as `kernhes run -- COMMAND` would.")
+	f := flags("doctor", "[FLAGS] [COMMAND]", doctorText+"\nWith COMMAND, it looks for CUPTI as `kernhes run -- COMMAND` does.")
 	library := f.String("lib", "", "path of libkernhes.so (default: beside kernhes)")
 	probe := f.String("probe", "", "path of kernhes-probe (default: beside kernhes)")
 	cupti := f.String("cupti", "", "path of libcupti (default: KERNHES_CUPTI, else the one that is found)")
@@ -118,7 +118,7 @@ func (m machine) ask(probe, cupti string) []finding {
 	version, _ := strconv.Atoi(last(said["cupti_version"]))
 	found = append(found, cuptiFindings(said, version)...)
 	if err != nil {
-		found = append(found, finding{"warn", "driver", fmt.Sprintf("%s did not end well: %v", filepath.Base(probe), err)})
+		found = append(found, finding{"warn", "driver", fmt.Sprintf("%s failed: %v", filepath.Base(probe), err)})
 	}
 	if len(said["gpu"]) > 0 {
 		found = append(found, m.hes(said, version), finding{"note", "software", softwareCost})
@@ -137,7 +137,7 @@ func last(values []string) string {
 
 func (m machine) driver(said map[string][]string) []finding {
 	if why := last(said["driver_error"]); why != "" || len(said["driver_version"]) == 0 {
-		return []finding{{"FAIL", "driver", "no CUDA driver that works: " + why}}
+		return []finding{{"FAIL", "driver", "the CUDA driver does not work: " + why}}
 	}
 	number, _ := strconv.Atoi(last(said["driver_version"]))
 	text := fmt.Sprintf("CUDA %d.%d", number/1000, number%1000/10)

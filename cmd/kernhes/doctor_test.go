@@ -90,7 +90,7 @@ func TestDoctorOnBlackwell(t *testing.T) {
 func TestDoctorWithout(t *testing.T) {
 	m := said(map[string]string{"probe /lib/libcupti.so.13": "cupti_error=no such file\ndriver_error=libcuda.so.1: no such file\n"})
 	got := text(m.ask("probe", "/lib/libcupti.so.13"))
-	assert.Contains(t, got, "FAIL driver: no CUDA driver that works: libcuda.so.1")
+	assert.Contains(t, got, "FAIL driver: the CUDA driver does not work: libcuda.so.1")
 	assert.Contains(t, got, "FAIL CUPTI: none found: no such file")
 	assert.NotContains(t, got, "software")
 	assert.ErrorIs(t, run([]string{"doctor", "--lib", "/nowhere"}, io.Discard), errPrevents)

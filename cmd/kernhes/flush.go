@@ -10,7 +10,7 @@ import (
 
 // flush has an archive close its open files, and lists them.
 func flush(args []string, out io.Writer) error {
-	f := flags("flush", "[FLAGS]", "Has a collector's archive close its open Parquet files, and lists them once they are durable.\nThe clock that closes them by itself goes on.")
+	f := flags("flush", "[FLAGS]", "Makes a collector's archive close its open Parquet files now, and lists them when they are durable.\nThe setting roll closes files as before.")
 	endpoint := endpointFlag(f, "http://127.0.0.1:8989", "http::endpoint of the exporter kernparquet", "url")
 	wait := f.Duration("wait", time.Minute, "give up after this long")
 	if err := f.Parse(args); err != nil {

@@ -1,4 +1,4 @@
-// Command kernhes asks a running collector, and tells what it says.
+// Command kernhes starts engines with the shim, and asks a running collector.
 package main
 
 import (
@@ -21,22 +21,22 @@ type command struct {
 
 var commands = []command{
 	{"table", "print where the time of each rank went, from a collector's Prometheus endpoint", table},
-	{"top", "show the live page in a terminal: what is wrong, ranks side by side", top},
+	{"top", "show the live page in a terminal: problems, ranks side by side", top},
 	{"classify", "print the classes of kernel names read from standard input", func(args []string, out io.Writer) error {
 		return classify(args, os.Stdin, out)
 	}},
-	{"flush", "have the archive close its open files, and list them", flush},
-	{"yield", "have engines let go of CUPTI for a while, for another profiler", yield},
+	{"flush", "make the archive close its open files, and list them", flush},
+	{"yield", "make engines release CUPTI for a while, for another profiler", yield},
 	{"window", "trace all ranks of a run for a while, where engines are traced in windows", window},
 	{"perfetto", "write one step of all ranks, from the archive, as a trace that ui.perfetto.dev opens", writePerfetto},
 	{"report", "report a run of the archive as a page: findings, plots, queries", analyse("report")},
 	{"mcp", "serve the archive to an agent, by the Model Context Protocol", analyse("mcp")},
 	{"run", "start a command with the shim in it", runCommand},
 	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
-	{"doctor", "say whether and how kernhes can trace here", doctor},
-	{"validate", "say what is wrong with a collector's configuration", validate},
-	{"copy", "copy what an engine loads into a folder, for a pod", copyShim},
-	{"folder", "make a folder of a user and a group, for a pod", makeFolder},
+	{"doctor", "check whether kernhes can trace on this machine, and how", doctor},
+	{"validate", "check a collector's configuration for mistakes", validate},
+	{"copy", "copy the library and the Python package into a folder, for a pod", copyShim},
+	{"folder", "make a folder that belongs to a user and a group, for a pod", makeFolder},
 	{"version", "print the version", func(args []string, out io.Writer) error {
 		if err := flags("version", "", "Prints the version of this program.").Parse(args); err != nil {
 			return err
@@ -88,11 +88,11 @@ func run(args []string, out io.Writer) error {
 }
 
 func help(out io.Writer) {
-	fmt.Fprint(out, "kernhes asks a running collector where the time of its GPUs goes.\n\nUsage: kernhes COMMAND [FLAGS]\n\nCommands:\n")
+	fmt.Fprint(out, "kernhes starts engines with the tracing library, and asks a running collector where GPU time goes.\n\nUsage: kernhes COMMAND [FLAGS]\n\nCommands:\n")
 	for _, c := range commands {
 		fmt.Fprintf(out, "  %-8s  %s\n", c.name, c.short)
 	}
-	fmt.Fprint(out, "\nkernhes COMMAND --help says more of one.\n")
+	fmt.Fprint(out, "\nkernhes COMMAND --help describes a command and its flags.\n")
 }
 
 // endpointFlag says where a collector answers. All commands call it endpoint, and take an alias.

@@ -20,17 +20,17 @@ import (
 func writePerfetto(args []string, out io.Writer) error {
 	f := flags("perfetto", "--seq N [FLAGS] PATH...",
 		"Writes one step of all ranks, from an archive of Parquet files, as a trace that ui.perfetto.dev opens.\n"+
-			"PATH is a file of table k or s, or a folder with such.")
-	seq := f.Int64("seq", -1, "number of the step, as the engine gave it, or as traces and tables have it; all steps that had it")
-	occurrence := f.Int("occurrence", -1, "of several steps with that number in a session, this one, from 0 (default: all)")
-	run := f.String("run", "", "run of the step (default: the newest that has the step; so among the starts of a name; NAME#: the first)")
+			"PATH is a file of table k or s, or a folder with such files.")
+	seq := f.Int64("seq", -1, "number of the step, as the engine gave it or as column seq has it (required)")
+	occurrence := f.Int("occurrence", -1, "which one, from 0, if several steps of a session have that number; -1: all")
+	run := f.String("run", "", "run of the step; a name means its newest start that has the step, NAME# the first start (default: the newest run that has it)")
 	to := f.String("o", "step.pftrace", "file to write, or - for standard output")
 	force := f.Bool("force", false, "overwrite the file if it exists")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if *seq < 0 || f.NArg() == 0 {
-		return fmt.Errorf("perfetto: want --seq and where the archive is: %w", errUsage)
+		return fmt.Errorf("perfetto: --seq and the path of the archive are required: %w", errUsage)
 	}
 	a, err := openArchive(f.Args())
 	if err != nil {
@@ -165,7 +165,7 @@ func readStep(a archive, want wanted) (*perfetto.Step, error) {
 }
 
 // errNoStep says that the archive does not have what was asked for.
-var errNoStep = errors.New("no file has it")
+var errNoStep = errors.New("no file of the archive has it")
 
 func kernelOf(r archived) perfetto.Kernel {
 	size := func(of string) [3]uint64 { return [3]uint64{r.uint(of + "_x"), r.uint(of + "_y"), r.uint(of + "_z")} }

@@ -118,7 +118,7 @@ func TestPerfettoCommand(t *testing.T) {
 
 	require.ErrorIs(t, run([]string{"perfetto", dir}, &out), errUsage)
 	require.ErrorIs(t, run([]string{"perfetto", "--seq", "1"}, &out), errUsage)
-	require.ErrorContains(t, run([]string{"perfetto", "--seq", "1", t.TempDir()}, &out), "no Parquet file")
+	require.ErrorContains(t, run([]string{"perfetto", "--seq", "1", t.TempDir()}, &out), "no *.parquet file")
 	require.ErrorIs(t, run([]string{"perfetto", "--seq", "1", filepath.Join(dir, "nothing")}, &out), os.ErrNotExist)
 	broken := filepath.Join(t.TempDir(), "broken.parquet")
 	require.NoError(t, os.WriteFile(broken, []byte("no"), 0o600))

@@ -21,7 +21,7 @@ func copyShim(args []string, out io.Writer) error {
 		return err
 	}
 	if f.NArg() != 1 {
-		return fmt.Errorf("copy: want one folder: %w", errUsage)
+		return fmt.Errorf("copy: the path of one folder is required: %w", errUsage)
 	}
 	library, err := findBeside("", "libkernhes.so", errNoLibrary)
 	if err != nil {
@@ -68,7 +68,7 @@ func makeFolder(args []string, _ io.Writer) error {
 	}
 	bits, err := strconv.ParseUint(*mode, 8, 12)
 	if err != nil || f.NArg() != 1 {
-		return fmt.Errorf("folder: want one folder, and an octal mode: %w", errUsage)
+		return fmt.Errorf("folder: the path of one folder is required, and -mode must be octal: %w", errUsage)
 	}
 	path := f.Arg(0)
 	if err := os.MkdirAll(path, 0o700); err != nil {

@@ -24,7 +24,7 @@ starts; nothing is done in those that make no CUDA context.`
 func told(program string, set []string) string {
 	text := "kernhes: " + strings.Join(set, " ") + "\n"
 	if filepath.Base(program) == "nsys" { // Nsight Systems sets the two injection variables anew
-		text += "kernhes: what nsys starts will have no kernhes in it; turn it round: nsys profile kernhes run -- COMMAND\n"
+		text += "kernhes: nsys starts its command without kernhes; use: nsys profile kernhes run -- COMMAND\n"
 	}
 	return text
 }
@@ -37,17 +37,17 @@ func runCommand(args []string, _ io.Writer) error {
 	f := flags("run", "[FLAGS] -- COMMAND [ARGUMENT...]", runText)
 	library := f.String("lib", "", "path of libkernhes.so (default: beside kernhes)")
 	endpoint := f.String("endpoint", "", "where the collector listens; sets KERNHES_ENDPOINT")
-	software := f.Bool("software", false, "trace by software where HES is not on, 1 to 2 µs a kernel; sets KERNHES_SOFTWARE=on")
+	software := f.Bool("software", false, "software tracing where HES is not on, at 1 to 2 µs a kernel; sets KERNHES_SOFTWARE=on")
 	windows := f.Bool("windows", false, "trace only in windows that the collector orders, whatever the GPU; sets KERNHES_SOFTWARE=windows, and LD_PRELOAD to the library")
 	engine := f.String("engine", "", "sets up the engine's hook: "+engineNames()+"; sets KERNHES_ENGINE")
 	wheel := f.String("wheel", "", "path of the Python package, for --engine (default: beside kernhes)")
-	requests := f.Bool("requests", false, "have the hook say the requests of each step; sets KERNHES_REQUESTS=1")
-	quiet := f.Bool("quiet", false, "don't say what is set")
+	requests := f.Bool("requests", false, "the hook also sends the requests of each step; sets KERNHES_REQUESTS=1")
+	quiet := f.Bool("quiet", false, "do not print the variables that are set")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if f.NArg() == 0 {
-		return fmt.Errorf("run: no command: %w", errUsage)
+		return fmt.Errorf("run: the command to start is missing: %w", errUsage)
 	}
 	path, err := findBeside(*library, "libkernhes.so", errNoLibrary)
 	if err != nil {

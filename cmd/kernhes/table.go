@@ -28,7 +28,7 @@ UNKNOWN is by losses, in traced time. Times are seconds since the collector firs
 func table(args []string, out io.Writer) error {
 	f := flags("table", "[FLAGS]", tableHelp)
 	url := endpointFlag(f, "http://127.0.0.1:9464/metrics", "the collector's Prometheus endpoint", "url")
-	run := f.String("run", "", "only ranks of this run; a name is all its starts, NAME# the first alone")
+	run := f.String("run", "", "only ranks of this run; a name means all its starts, NAME# the first one")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

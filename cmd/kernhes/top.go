@@ -19,7 +19,7 @@ Keys: up and down choose a run, q ends. Without a terminal, or with --once, it p
 func top(args []string, out io.Writer) error {
 	f := flags("top", "[FLAGS]", topText)
 	endpoint := endpointFlag(f, "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes", "url")
-	every := f.Duration("every", 2*time.Second, "how often the page is asked for")
+	every := f.Duration("every", 2*time.Second, "time between two requests for the page")
 	once := f.Bool("once", false, "print it once")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -28,7 +28,7 @@ func top(args []string, out io.Writer) error {
 	case f.NArg() > 0:
 		return fmt.Errorf("unexpected %q: %w", f.Arg(0), errUsage)
 	case *every < 100*time.Millisecond:
-		return fmt.Errorf("--every %v: want 100ms or more: %w", *every, errUsage)
+		return fmt.Errorf("--every %v: must be 100ms or more: %w", *every, errUsage)
 	}
 	file, isFile := out.(*os.File)
 	if *once || !isFile || !term.IsTerminal(int(file.Fd())) {

@@ -12,11 +12,11 @@ import (
 	"github.com/kernhes/kernhes/internal/lint"
 )
 
-const validateText = `Checks a collector's configuration, in two ways: otelcol-kernhes validate says what the collector would refuse, and
-kernhes itself says what the collector accepts although people mostly mean something else.
+const validateText = `Checks a collector's configuration in two ways. otelcol-kernhes validate finds what the collector refuses. kernhes finds
+mistakes that the collector accepts.
 
-otelcol-kernhes is looked for beside kernhes and in PATH. Exit status 1: the collector refuses it, or a line begins with "fault";
-a line that begins with "warning" alone does not change it.`
+otelcol-kernhes must lie beside kernhes or in PATH. Exit status 1: the collector refuses the configuration, or a line begins
+with "fault". Lines that begin with "warning" do not change the exit status.`
 
 // errFaults is returned where the configuration has faults, which are printed already.
 var errFaults = errors.New("validate: the configuration has faults")
@@ -29,7 +29,7 @@ func validate(args []string, out io.Writer) error {
 		return err
 	}
 	if f.NArg() != 1 {
-		return fmt.Errorf("validate: want one configuration: %w", errUsage)
+		return fmt.Errorf("validate: the path of one configuration is required: %w", errUsage)
 	}
 	config := f.Arg(0)
 	text, err := os.ReadFile(config)
@@ -44,7 +44,7 @@ func validate(args []string, out io.Writer) error {
 	said, refused, err := askCollector(*collector, config)
 	switch {
 	case err != nil:
-		fmt.Fprintf(out, "warning: %v: what the collector would refuse is not known\n", err)
+		fmt.Fprintf(out, "warning: %v: the collector's own check was left out\n", err)
 	case refused:
 		faulty = true
 		fmt.Fprintf(out, "fault: the collector refuses it: %s\n", said)

@@ -41,7 +41,7 @@ func TestValidate(t *testing.T) {
 	check("fault: the collector refuses it: no such thing\n", true, "--collector", refuses, fine)
 
 	t.Setenv("PATH", dir) // the collector is not beside the test either
-	check("warning: no otelcol-kernhes: what the collector would refuse is not known\n", false, fine)
+	check("warning: no otelcol-kernhes: the collector's own check was left out\n", false, fine)
 	assert.ErrorIs(t, run([]string{"validate"}, os.Stdout), errUsage)
 	assert.ErrorContains(t, run([]string{"validate", dir + "/none"}, os.Stdout), "no such file")
 }

@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-const windowText = `Traces all ranks of a run for a while: for engines that run with KERNHES_SOFTWARE=windows (kernhes run --windows), which are
-traced only in windows. The window begins at the first step half a second from now. A run whose window is open keeps it, longer
-if need be.`
+const windowText = `Traces all ranks of a run for a while. The engines must run with KERNHES_SOFTWARE=windows (kernhes run --windows).
+The window begins at the first step half a second from now. If a window is open, it goes on, and becomes longer if need be.`
 
 // window opens a window.
 func window(args []string, out io.Writer) error {
 	f := flags("window", "[FLAGS]", windowText)
 	endpoint := endpointFlag(f, "http://127.0.0.1:8988", "control_endpoint of the receiver kernhes", "url")
-	seconds := f.Float64("seconds", 5, "how long, 0.1 to 600")
-	run := f.String("run", "", "of this run only; a name is all its starts, NAME# the first alone")
+	seconds := f.Float64("seconds", 5, "length of the window in seconds, 0.1 to 600")
+	run := f.String("run", "", "only this run; a name means all its starts, NAME# the first one")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

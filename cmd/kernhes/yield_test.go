@@ -38,7 +38,7 @@ func TestYield(t *testing.T) {
 	assert.Equal(t, "process 7, whose run and rank are not known yet: does not have CUPTI; traces in mode off yielded\n", said)
 	_, err = ask("--back")
 	assert.Equal(t, "DELETE /yield?", asked)
-	assert.ErrorContains(t, err, "1 of 1 engines are not there yet")
+	assert.ErrorContains(t, err, "1 of 1 engines have not done it")
 	answer = ""
 	_, err = ask()
 	assert.ErrorContains(t, err, "no connected engine is so")

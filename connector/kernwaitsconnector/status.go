@@ -172,7 +172,7 @@ func (c *Config) serve(ctx context.Context, host component.Host, set component.T
 	}
 	listener, err := config.ToListener(ctx)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		set.Logger.Warn("another has the port, so the connector answers no requests", zap.Error(err))
+		set.Logger.Warn("http::endpoint: cannot listen, so the connector answers no requests", zap.Error(err))
 		componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
 		return nil, nil
 	}

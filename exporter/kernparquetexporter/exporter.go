@@ -83,7 +83,7 @@ func (e *parquetExporter) start(ctx context.Context, host component.Host) error 
 		e.server, err = serve(ctx, e.config.HTTP.Get(), e.config.HTTPHosts, host, e.set.TelemetrySettings, a)
 		if errors.Is(err, syscall.EADDRINUSE) {
 			// The archive is worth more than its server: files close by the clock and at shutdown all the same.
-			e.set.Logger.Warn("the archive answers no POST /flush and no GET /status: another has the port", zap.Error(err))
+			e.set.Logger.Warn("http::endpoint: cannot listen, so the archive answers no POST /flush and no GET /status", zap.Error(err))
 			componentstatus.ReportStatus(host, componentstatus.NewRecoverableErrorEvent(err))
 			err = nil
 		}

@@ -212,10 +212,10 @@ func (r *kernhesReceiver) openStarts() {
 	}
 	skipped, err := r.starts.Remember(path)
 	if err != nil {
-		r.set.Logger.Error("runs are not remembered over a restart of the collector (runs_file)", zap.Error(err))
+		r.set.Logger.Error("runs_file: cannot be used, so runs are forgotten when the collector restarts", zap.Error(err))
 	}
 	if skipped > 0 {
-		r.set.Logger.Warn("lines of runs_file could not be read", zap.String("file", path), zap.Int("lines", skipped))
+		r.set.Logger.Warn("runs_file: some lines could not be read", zap.String("file", path), zap.Int("lines", skipped))
 	}
 }
 
@@ -231,7 +231,7 @@ func (r *kernhesReceiver) listenForControl(ctx context.Context) {
 	}
 	c := control.New(r.set.Logger, demand, r.sessions, r.orders.Open, r.status, page.Handler(r.watch.History, time.Now))
 	if err := c.Start(ctx, r.cfg.ControlEndpoint, r.cfg.ControlHosts...); err != nil {
-		r.set.Logger.Warn("no control endpoint (control_endpoint)", zap.Error(err))
+		r.set.Logger.Warn("control_endpoint: cannot listen, so there is no live page and no status", zap.Error(err))
 		return
 	}
 	r.control = c
@@ -255,7 +255,7 @@ func (r *kernhesReceiver) pollRules() {
 		if c.Err != nil {
 			r.set.Logger.Warn(c.Setting+" is refused, the last good one stays", zap.Error(c.Err))
 		} else {
-			r.set.Logger.Info(c.Setting+" has changed: all sessions go by it from now on", zap.String("version", c.Version))
+			r.set.Logger.Info(c.Setting+": the file has changed, and all sessions use it from now on", zap.String("version", c.Version))
 		}
 	}
 }

@@ -167,7 +167,7 @@ func (c *closer) run() {
 	defer close(c.done)
 	defer func() {
 		if err := c.a.o.Disk.Unlock(); err != nil {
-			c.a.o.Logger.Warn("The directory's lock", zap.Error(err))
+			c.a.o.Logger.Warn("The lock of the directory could not be released", zap.Error(err))
 		}
 	}()
 	for {
@@ -227,7 +227,7 @@ func (c *closer) attempt(s *sealed) {
 	s.tried = make(chan struct{})
 	s.pause = min(1<<min(s.tries, 6), maxPause)
 	if s.tries++; s.tries == 1 {
-		c.a.o.Logger.Error("Files could not be closed; this is tried again", zap.Stringer("part", s.name), zap.Error(err))
+		c.a.o.Logger.Error("Files could not be closed; the exporter tries again", zap.Stringer("part", s.name), zap.Error(err))
 	}
 	c.a.count(func(n *Counts) { n.Failures++ })
 }
@@ -269,7 +269,7 @@ func (c *closer) finish(s *sealed, p *part) (files []Closed, err error) {
 		log.Info("A part that was left open is closed", zap.Any("files", files))
 	}
 	if p.damaged > 0 {
-		log.Error("A journal was damaged: what of it is whole was read, and it is kept as ….journal.bad", zap.Int64("skipped_bytes", p.damaged))
+		log.Error("A journal was damaged: its whole chunks were read, and it is kept as ….journal.bad", zap.Int64("skipped_bytes", p.damaged))
 	}
 	c.a.count(func(n *Counts) {
 		n.Lost.add(lost)

@@ -196,7 +196,7 @@ func (p *Partitions) Tick(now time.Time) {
 	}
 	if p.ticks++; p.ticks%retainEach == 1 && (p.o.MaxAge > 0 || p.o.MaxBytes > 0) {
 		if err := p.removeOld(now); err != nil {
-			p.o.Logger.Warn("Old files could not be removed", zap.Error(err))
+			p.o.Logger.Warn("retention: old files could not be removed", zap.Error(err))
 			p.ended.Failures++
 		}
 	}

@@ -17,7 +17,7 @@ func (a *Archive) retain(now time.Time) {
 		return
 	}
 	if err := a.removeOld(steady(now, a.begun, now.Sub(a.begun))); err != nil {
-		a.o.Logger.Warn("Old files could not be removed", zap.Error(err))
+		a.o.Logger.Warn("retention: old files could not be removed", zap.Error(err))
 		a.count(func(c *Counts) { c.Failures++ })
 	}
 }

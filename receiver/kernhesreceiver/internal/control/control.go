@@ -103,7 +103,7 @@ func (c *Endpoint) Start(ctx context.Context, endpoint string, hosts ...string) 
 	}
 	c.running.Go(func() {
 		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			c.log.Error("control endpoint", zap.Error(err))
+			c.log.Error("control_endpoint: the server failed", zap.Error(err))
 		}
 	})
 	return nil

@@ -77,7 +77,7 @@ func (h *CommSilence) Check(log *zap.Logger, sessions []Session) {
 	for r := range ranks(sessions) {
 		run := r.Info["run"]
 		if h.Runs[run] && !h.warned[run] && !said[run] {
-			log.Warn("several ranks run, and no communication was ever seen: kernels may have names that no rule knows",
+			log.Warn("several ranks run, and no kernel counts as communication: set class_table if their names match no rule",
 				zap.String("run", run))
 			said[run] = true
 		}

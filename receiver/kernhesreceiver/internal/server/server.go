@@ -113,7 +113,7 @@ func (s *Server) accept(ctx context.Context) {
 				return
 			}
 			// Out of file descriptors, mostly: others may be freed meanwhile.
-			s.set.Log.Error("accept", zap.Error(err))
+			s.set.Log.Error("endpoint: cannot accept connections", zap.Error(err))
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
