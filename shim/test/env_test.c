@@ -104,6 +104,7 @@ int main(void) {
 
   cpus("0", 1);
   cpus("0-3,8", 5);
+  cpus("8-10", 3);
   cpus("", 0);
   cpus("3-1", 0);
   cpus("1,", 0);

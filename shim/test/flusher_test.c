@@ -1,4 +1,5 @@
 // The flusher against a CUPTI that fails, drops and is slow to say so.
+#include "capture/attach.h"
 #include "capture/cupti.h"
 #include "capture/flusher.h"
 #include "capture/pool.h"
@@ -213,5 +214,13 @@ int main(void) {
   flusher_finish();
   CHECK_EQUAL(atomic_load(&calls), before + 1);
   CHECK_EQUAL(atomic_load(&last_flag), 1);
+
+  // Once the process exits, CUPTI is left without waiting for what runs.
+  uint64_t size;
+  CHECK(pool_lend(&size) != NULL);
+  attach_exiting();
+  atomic_store(&flush_count, 0);
+  attach_quiesce("the end");
+  CHECK_EQUAL(atomic_load(&flush_count), 2);
   return 0;
 }
