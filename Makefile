@@ -107,7 +107,7 @@ bin/duckdb-run: $(shell find analysis -name '*.go' -not -name '*_test.go') analy
 	cd analysis && CGO_ENABLED=1 go build -o $(CURDIR)/$@ ./cmd/duckdb-run
 
 # What a run's name says must run neither in make nor in the shell: make expands no part of it, and the shell reads it as a variable.
-TEXTS := ARCHIVE ARCHIVE_B RUN A B FILE
+TEXTS := ARCHIVE ARCHIVE_B RUN A B REQUEST FILE
 $(foreach name,$(TEXTS),$(eval override $(name) := $$(value $(name))))
 export $(TEXTS)
 
@@ -115,8 +115,8 @@ analysis: bin/kernhes-analysis ## only kernhes-analysis: DuckDB for kernhes repo
 bin/kernhes-analysis: $(shell find analysis -name '*.go' -not -name '*_test.go') $(wildcard analysis/report/*.html) analysis/go.mod $(wildcard queries/*.sql queries/*.go) docs/schema.md | setup
 	cd analysis && CGO_ENABLED=1 go build -trimpath -ldflags='-s -w' -o $(CURDIR)/$@ ./cmd/kernhes-analysis
 
-sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql)
-	@bin/duckdb-run -archive "$$ARCHIVE" -archive-b "$$ARCHIVE_B" -run "$$RUN" -a "$$A" -b "$$B" $$FILE
+sql: bin/duckdb-run ## open DuckDB on the archive, views defined (FILE=queries/share.sql: run that; ARCHIVE, RUN; A, B, ARCHIVE_B for ab.sql; REQUEST for request.sql)
+	@bin/duckdb-run -archive "$$ARCHIVE" -archive-b "$$ARCHIVE_B" -run "$$RUN" -a "$$A" -b "$$B" -request "$$REQUEST" $$FILE
 
 test-sql: setup ## the queries and the archive as DuckDB reads it, against the recordings
 	cd analysis && CGO_ENABLED=1 go test ./...

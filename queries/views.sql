@@ -3,7 +3,8 @@
 -- The variable `archive` is the folder, or the folder within an object store, below which Parquet files lie; `run` is the
 -- run to look at (null: the newest by end of its last step). `archive_b` is a second archive, for ab.sql (null: none).
 --
---   k           a row a kernel      s  a row a step      c  a row a copy or memset      (docs/schema.md has their columns)
+--   k           a row a kernel      s  a row a step      c  a row a copy or memset      r  a row a request in a step
+--               (docs/schema.md has their columns)
 --   all_k, …    the same of every run of both archives, with `archive` (a or b) and `filename`
 --   collectives a row for each comm kernel of a complete step, with what the ranks that meet in it took
 --   step_ranges s with the time to the next push of the same thread, `interval_ns`
@@ -12,7 +13,7 @@
 --   plain_seq(seq)   the seq that the engine gave: a second step with one seq has another number in the tables
 --
 -- Files are found by what their footers say they hold, so it does not matter how they are named. A file belongs to the archive
--- whose folder is the deeper one, where one lies below the other. Any of k, s and c may have no file: then it is empty.
+-- whose folder is the deeper one, where one lies below the other. Any of k, s, c and r may have no file: then it is empty.
 -- Columns that the files of an older version lack are empty, 0 or null; `traced` is true there.
 set variable archive = rtrim(getvariable('archive'), '/');
 set variable archive_b = nullif(rtrim(getvariable('archive_b'), '/'), getvariable('archive'));
@@ -24,6 +25,7 @@ create or replace macro files_of(t) as table
 set variable files_k = (select list(file_name) from files_of('k'));
 set variable files_s = (select list(file_name) from files_of('s'));
 set variable files_c = (select list(file_name) from files_of('c'));
+set variable files_r = (select list(file_name) from files_of('r'));
 
 create or replace macro below(file, folder) as starts_with(file, folder || '/');
 create or replace macro archive_of(file) as
@@ -48,6 +50,9 @@ create or replace view no_c as
   select '' as run, 0::bigint as rank, 0::bigint as device, '' as session, 0::bigint as seq, 0::bigint as occurrence, '' as kind,
          0::bigint as bytes, 0::bigint as start_ns, 0::bigint as dur_ns, 0::bigint as stream, 0::bigint as graph_node_id,
          0::bigint as correlation_id, '' as filename limit 0;
+create or replace view no_r as
+  select '' as run, 0::bigint as rank, 0::bigint as device, '' as session, 0::bigint as seq, 0::bigint as occurrence,
+         0::bigint as start_ns, '' as request, 0::bigint as tokens, 0::bigint as cached, '' as trace_id, '' as filename limit 0;
 create or replace macro rows_of(t) as table
   from query('from no_' || t || case when getvariable('files_' || t) is null then '' else
     ' union all by name from read_parquet(getvariable(''files_' || t || '''), filename = true, union_by_name = true)' end);
@@ -60,6 +65,7 @@ create or replace view all_s as
          archive_of(filename) as archive from rows_of('s');
 create or replace view all_c as
   select * replace (coalesce(session, '') as session, coalesce(occurrence, 0) as occurrence), archive_of(filename) as archive from rows_of('c');
+create or replace view all_r as select *, archive_of(filename) as archive from rows_of('r');
 
 set variable run = coalesce(getvariable('run'), (select max_by(run, coalesce(end_ns, start_ns)) from all_s where archive = 'a'));
 set variable run = coalesce(getvariable('run'), (select max_by(run, start_ns) from all_k where archive = 'a' and getvariable('run') is null));
@@ -67,6 +73,7 @@ set variable run = coalesce(getvariable('run'), (select max_by(run, start_ns) fr
 create or replace view k as select * from all_k where run = getvariable('run') and archive = 'a';
 create or replace view s as select * from all_s where run = getvariable('run') and archive = 'a';
 create or replace view c as select * from all_c where run = getvariable('run') and archive = 'a';
+create or replace view r as select * from all_r where run = getvariable('run') and archive = 'a';
 
 -- Steps, traced or not, with the time to the next push of the same thread. An engine that runs ahead returns after the launch:
 -- there the interval is what a step takes. A long one is no step's time: the engine waited.

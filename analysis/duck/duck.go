@@ -26,6 +26,8 @@ type Archive struct {
 	DirB string // archive_b
 	Run  string // run
 	A, B string // a, b
+
+	Request string // request
 }
 
 // SQL is a file of SQL: one on the disk, or else one of queries/ by its name, with or without folder and .sql.
@@ -71,7 +73,7 @@ func Open(a Archive, views string) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(1) // variables are a connection's
 	for _, v := range []struct{ name, value string }{
-		{"archive", clean(a.Dir)}, {"archive_b", clean(a.DirB)}, {"run", a.Run}, {"a", a.A}, {"b", a.B},
+		{"archive", clean(a.Dir)}, {"archive_b", clean(a.DirB)}, {"run", a.Run}, {"a", a.A}, {"b", a.B}, {"request", a.Request},
 	} {
 		if _, err := db.Exec("set variable " + v.name + " = " + quote(v.value)); err != nil {
 			return nil, errors.Join(err, db.Close())

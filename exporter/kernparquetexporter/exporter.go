@@ -178,7 +178,7 @@ func reasonOf(err error) string {
 func observed(a archive.Store) metadata.Observed {
 	n := a.Counts()
 	rows := func(r archive.Rows) map[string]int64 {
-		return map[string]int64{string(parquet.Kernels): r.Kernels, string(parquet.Steps): r.Steps, string(parquet.Copies): r.Copies}
+		return map[string]int64{string(parquet.Kernels): r.Kernels, string(parquet.Steps): r.Steps, string(parquet.Copies): r.Copies, string(parquet.Requests): r.Requests}
 	}
 	return metadata.Observed{
 		Chunks: n.Chunks, DuplicateChunks: n.Duplicates, Rows: rows(n.Rows), LostRows: rows(n.Lost), ClosedFiles: n.Files,

@@ -46,7 +46,7 @@ func (c *Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if !slices.Contains(parquet.Tables, parquet.Table(c.Table)) {
-		fault("table: %q, want k, s or c", c.Table)
+		fault("table: %q, want k, s, c or r", c.Table)
 	}
 	if !slices.Contains([]string{"zstd", "snappy", "none"}, c.Compression) {
 		fault("compression: %q, want zstd, snappy or none", c.Compression)

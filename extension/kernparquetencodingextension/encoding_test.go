@@ -99,7 +99,7 @@ func TestConfig(t *testing.T) {
 		require.NoError(t, e.Shutdown(context.Background()))
 	}
 	err = (&Config{Table: "x", Compression: "lzo", Path: "*/*"}).Validate()
-	require.EqualError(t, err, `table: "x", want k, s or c
+	require.EqualError(t, err, `table: "x", want k, s, c or r
 compression: "lzo", want zstd, snappy or none
 row_group_rows: 0, want more than 0
 path: "*/*", want one *, not at its beginning, as the file exporter's

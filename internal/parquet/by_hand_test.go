@@ -16,7 +16,8 @@ func TestEveryColumnByHand(t *testing.T) {
 		Seq: 1<<61 | 2<<48 | 70, Occurrence: 2, Pairs: true, Text: "step:decode seq=70,seqs=8,kv=4096", Program: "decode", Vars: "seqs=8", Group: "tp0",
 		Seqs: 8, Tokens: 9, KV: 4096, Start: 1000, End: 2000, Compute: 401, Comm: 302, Overlap: 203, Idle: 297, Foreign: 104,
 		Reason: "missing_records", Kernels: 2, Last: true,
-		Issued: chunk.Issued{Push: 900, Pop: 950, Thread: 61, Level: 62, Device: 963},
+		Issued:   chunk.Issued{Push: 900, Pop: 950, Thread: 61, Level: 62, Device: 963},
+		Requests: []chunk.Request{{ID: "cmpl-1", Trace: "0af7651916cd43dd8448eb211c80319c", Tokens: 71, Cached: 72}, {ID: "#9", Tokens: 73}},
 		Shape: &chunk.Shape{Hash: 1, Positions: []chunk.Position{
 			{Call: "a.gemm", Op: "gemm", Name: "_Z4gemmi", Stream: 7, Grid: [3]uint32{11, 12, 13}, Block: [3]uint32{14, 15, 16}, Node: 5},
 			{Call: "a.reduce", Op: "ar", Name: "reduce", Class: chunk.Comm, Fused: true, Group: "nccl:00000000deadbeef", GroupBy: chunk.GroupNCCL,
@@ -65,6 +66,11 @@ func TestEveryColumnByHand(t *testing.T) {
 			"overlap_ns": n(203), "idle_ns": n(297), "foreign_compute_ns": n(104), "kernels": n(2), "complete": {false}, "reason": {"missing_records"},
 			"host": {"h"}, "gpu": {"GPU-1"}, "gpu_name": {"B200"}, "model": {"m"}, "engine": {"e"}, "version": {"v"}, "mode": {"hes"},
 			"traced": {true}, "range_start_ns": n(900), "range_ns": n(50), "thread": n(61), "level": n(62), "device_ns": n(963),
+		},
+		Requests: {
+			"run": {"r", "r"}, "rank": n(31, 31), "device": n(32, 32), "session": {"0000000000000abc", "0000000000000abc"}, "seq": n(seq, seq),
+			"occurrence": n(2, 2), "start_ns": n(1000, 1000), "request": {"cmpl-1", "#9"}, "tokens": n(71, 73), "cached": n(72, 0),
+			"trace_id": {"0af7651916cd43dd8448eb211c80319c", ""},
 		},
 		Copies: {
 			"run": {"r", "r"}, "rank": n(31, 31), "device": n(32, 32), "session": {"0000000000000abc", "0000000000000abc"}, "seq": {int64(70), nil},

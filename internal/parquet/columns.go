@@ -212,6 +212,26 @@ var copyColumns = []rowColumn[chunk.Copy]{
 	{Column{"correlation_id", Int64, Delta, "", "as in k"}, func(_ *chunk.Identity, c *chunk.Copy) value { return num(c.Correlation) }},
 }
 
+// A requestRow is a request in a step.
+type requestRow struct {
+	step *chunk.Step
+	*chunk.Request
+}
+
+var requestColumns = []rowColumn[requestRow]{
+	{Column{"run", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *requestRow) value { return text(id.Run) }},
+	{Column{"rank", Int64, Dictionary, "", "as in k; ranks that share their requests have them once, with the first"}, func(id *chunk.Identity, _ *requestRow) value { return num(id.Rank) }},
+	{Column{"device", Int64, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *requestRow) value { return num(id.Device) }},
+	{Column{"session", Text, Dictionary, "", "as in k"}, func(id *chunk.Identity, _ *requestRow) value { return session(id) }},
+	{Column{"seq", Int64, Delta, "", "step that it was in, as in s"}, func(_ *chunk.Identity, r *requestRow) value { return num(r.step.Seq) }},
+	{Column{"occurrence", Int64, Dictionary, "", "as in k"}, func(_ *chunk.Identity, r *requestRow) value { return num(r.step.Occurrence) }},
+	{Column{"start_ns", Int64, Delta, "", "of the step, as in s"}, func(_ *chunk.Identity, r *requestRow) value { return num(r.step.Start) }},
+	{Column{"request", Text, Dictionary, "", "id of the request, the engine's; # and a number where the collector did not hear it"}, func(_ *chunk.Identity, r *requestRow) value { return text(r.ID) }},
+	{Column{"tokens", Int64, Dictionary, "", "tokens that the step computes for it"}, func(_ *chunk.Identity, r *requestRow) value { return num(r.Tokens) }},
+	{Column{"cached", Int64, Repeats, "", "its tokens in the KV cache before the step"}, func(_ *chunk.Identity, r *requestRow) value { return num(r.Cached) }},
+	{Column{"trace_id", Text, Dictionary, "", "id of the request's trace, 32 hex digits; empty: the engine gives none"}, func(_ *chunk.Identity, r *requestRow) value { return text(r.Trace) }},
+}
+
 // Columns are the columns of a table.
 func Columns(t Table) (columns []Column) {
 	switch t {
@@ -225,6 +245,10 @@ func Columns(t Table) (columns []Column) {
 		}
 	case Copies:
 		for _, c := range copyColumns {
+			columns = append(columns, c.Column)
+		}
+	case Requests:
+		for _, c := range requestColumns {
 			columns = append(columns, c.Column)
 		}
 	}

@@ -18,7 +18,8 @@ func TestAFileOfAnOlderVersionGoesOn(t *testing.T) {
 	c := &chunk.Chunk{Identity: chunk.Identity{Run: "r", Session: 7}}
 	for seq := range int64(3) {
 		c.Steps = append(c.Steps, chunk.Step{Seq: seq, Start: 5, End: 6, Shape: &chunk.Shape{Positions: []chunk.Position{{Name: "gemm", Group: "tp:0"}}},
-			Launches: make([]chunk.Launch, 1), Starts: []uint64{5}, Durs: []uint64{1}, Kernels: 1, Last: true})
+			Launches: make([]chunk.Launch, 1), Starts: []uint64{5}, Durs: []uint64{1}, Kernels: 1, Last: true,
+			Requests: []chunk.Request{{ID: "q"}}})
 		c.Copies = append(c.Copies, chunk.Copy{Start: 7, Dur: 1, InStep: true, Seq: seq})
 	}
 	again := &chunk.Chunk{Identity: c.Identity, Steps: slices.Clone(c.Steps), Copies: c.Copies}

@@ -139,7 +139,7 @@ func NewWriter(w io.Writer, table Table, o Options) (*Writer, error) {
 	}
 	columns := Columns(table)
 	if columns == nil {
-		return nil, fmt.Errorf("table %q, want k, s or c", table)
+		return nil, fmt.Errorf("table %q, want k, s, c or r", table)
 	}
 	inFile, places, err := columnsOf(table, o.Groups)
 	if err != nil {
@@ -172,7 +172,7 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 	}
 	key, from := rankKey{c.Run, c.Rank}, &origin{c.Identity, c.Counts}
 	source := sourceKey{cutText(c.Run), c.Rank, c.Device, c.Session}
-	if _, known := w.accounts[source]; len(c.Counts) > 0 && (known || len(w.accounts) < maxAccounts) {
+	if _, known := w.accounts[source]; w.table != Requests && len(c.Counts) > 0 && (known || len(w.accounts) < maxAccounts) {
 		w.accounts[source] = latest{from, len(c.Steps)+len(c.Copies) == 0}
 	}
 	if w.table == Copies {
@@ -180,11 +180,17 @@ func (w *Writer) WriteChunk(c *chunk.Chunk) error {
 	}
 	for _, s := range c.Steps {
 		rows := len(s.Starts)
-		if w.table == Steps {
+		switch w.table {
+		case Steps:
 			rows = int(bit(s.Last && !s.Outside))
+			s.Shape, s.Launches, s.Starts, s.Durs, s.Requests = nil, nil, nil, nil, nil
+		case Requests:
+			rows = len(s.Requests)
 			s.Shape, s.Launches, s.Starts, s.Durs = nil, nil, nil, nil
-		} else if rows > 0 {
-			s.Shape = w.known.intern(s.Shape)
+		default:
+			if s.Requests = nil; rows > 0 {
+				s.Shape = w.known.intern(s.Shape)
+			}
 		}
 		if err := w.wait(key, piece{from: from, step: s}, rows); err != nil {
 			return err
@@ -244,6 +250,11 @@ func (w *Writer) group(key rankKey) error {
 		case Steps:
 			addRow(w.buffers, stepColumns, id, &p.step)
 			source.add(1, p.step.Start, p.step.End)
+		case Requests:
+			for k := range p.step.Requests {
+				addRow(w.buffers, requestColumns, id, &requestRow{&p.step, &p.step.Requests[k]})
+			}
+			source.add(len(p.step.Requests), p.step.Start, p.step.End)
 		case Copies:
 			for k := range p.copies {
 				c := &p.copies[k]

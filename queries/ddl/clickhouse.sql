@@ -89,3 +89,18 @@ create table kernhes.c (
   `correlation_id` Int64
 )
 engine = S3('https://ENDPOINT/BUCKET/archive/c/**/*.parquet', 'Parquet');
+
+create table kernhes.r (
+  `run` String,
+  `rank` Int64,
+  `device` Int64,
+  `session` String,
+  `seq` Int64,
+  `occurrence` Int64,
+  `start_ns` Int64,
+  `request` String,
+  `tokens` Int64,
+  `cached` Int64,
+  `trace_id` String
+)
+engine = S3('https://ENDPOINT/BUCKET/archive/r/**/*.parquet', 'Parquet');

@@ -99,3 +99,21 @@ create table kernhes.c (
 using parquet
 partitioned by (`date`, `run`)
 location 's3a://BUCKET/archive/c';
+
+create table kernhes.r (
+  `rank` bigint,
+  `device` bigint,
+  `session` string,
+  `seq` bigint,
+  `occurrence` bigint,
+  `start_ns` bigint,
+  `request` string,
+  `tokens` bigint,
+  `cached` bigint,
+  `trace_id` string,
+  `date` date,
+  `run` string
+)
+using parquet
+partitioned by (`date`, `run`)
+location 's3a://BUCKET/archive/r';

@@ -106,3 +106,23 @@ with (
   external_location = 's3://BUCKET/archive/c',
   partitioned_by = array['date', 'run']
 );
+
+create table hive.kernhes.r (
+  "rank" bigint,
+  "device" bigint,
+  "session" varchar,
+  "seq" bigint,
+  "occurrence" bigint,
+  "start_ns" bigint,
+  "request" varchar,
+  "tokens" bigint,
+  "cached" bigint,
+  "trace_id" varchar,
+  "date" date,
+  "run" varchar
+)
+with (
+  format = 'PARQUET',
+  external_location = 's3://BUCKET/archive/r',
+  partitioned_by = array['date', 'run']
+);

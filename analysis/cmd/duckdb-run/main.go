@@ -17,6 +17,7 @@ func main() {
 	var a duck.Archive
 	flag.StringVar(&a.Dir, "archive", "out/archive", "folder of Parquet files")
 	flag.StringVar(&a.DirB, "archive-b", "", "second archive, for ab.sql")
+	flag.StringVar(&a.Request, "request", "", "request, or its trace, for request.sql (default: the one with the most steps)")
 	flag.StringVar(&a.Run, "run", "", "run that k, s and c show (default: the newest)")
 	flag.StringVar(&a.A, "a", "", "run or version A, for ab.sql")
 	flag.StringVar(&a.B, "b", "", "run or version B, for ab.sql")

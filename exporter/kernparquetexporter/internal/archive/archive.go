@@ -146,6 +146,7 @@ func (c *Chunk) rows() Rows {
 		if s := &c.Steps[i]; s.Last && !s.Outside {
 			r.Steps++
 		}
+		r.Requests += int64(len(c.Steps[i].Requests))
 	}
 	return r
 }

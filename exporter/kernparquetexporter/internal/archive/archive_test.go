@@ -45,7 +45,7 @@ func TestRollsAreAlignedToTheClock(t *testing.T) {
 	}, names(t, d))
 	requireOnce(t, d, 5)
 	n := a.Counts()
-	require.Equal(t, Rows{5 * kernelsEach, 5, 5}, n.Rows)
+	require.Equal(t, Rows{5 * kernelsEach, 5, 5, 0}, n.Rows)
 	require.EqualValues(t, 9, n.Files)
 }
 
@@ -209,7 +209,7 @@ func TestDirectoryRemoved(t *testing.T) {
 	addAll(t, a, noon, 1)
 	_, err := a.Flush(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, Rows{kernelsEach, 1, 1}, a.Counts().Lost, "step 9 was taken and is gone")
+	require.Equal(t, Rows{kernelsEach, 1, 1, 0}, a.Counts().Lost, "step 9 was taken and is gone")
 	requireOnce(t, d, 1)
 	_, err = Open(options(NewDirectory(path)))
 	require.ErrorIs(t, err, ErrLocked, "the new one is locked too")

@@ -31,9 +31,9 @@ const stampFormat = "20060102T150405Z"
 
 var (
 	stemPattern    = `(\d{8}T\d{6}Z)-([A-Za-z0-9._-]+)-(\d{1,9})`
-	tablePattern   = regexp.MustCompile(`^([ksc])-` + stemPattern + `\.parquet$`)
+	tablePattern   = regexp.MustCompile(`^([kscr])-` + stemPattern + `\.parquet$`)
 	journalPattern = regexp.MustCompile(`^()` + stemPattern + `\.journal$`)
-	anyPattern     = regexp.MustCompile(`^([ksc]-)?` + stemPattern + `\.(parquet|parquet\.open|journal|journal\.new|journal\.bad)$`)
+	anyPattern     = regexp.MustCompile(`^([kscr]-)?` + stemPattern + `\.(parquet|parquet\.open|journal|journal\.new|journal\.bad)$`)
 	notInHosts     = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/kernhes/kernhes/internal/parquet"
 )
 
-// A part is the three tables that are written together, and their journal:
+// A part is the tables that are written together, and their journal:
 //
 //	newPart ──▶ writing ──finish──▶ closed: tables under their names, no journal
 //	              │ any error, kill, power loss
@@ -62,11 +62,15 @@ func (t *table) rows() int64 {
 	return t.before + taken
 }
 
-// Rows are how many rows of tables k, s and c.
+// unused reports whether the table gets no file: few engines say which requests are in their steps.
+func (t *table) unused() bool { return t.is == parquet.Requests && t.file != nil && t.rows() == 0 }
+
+// Rows are how many rows of tables k, s, c and r.
 type Rows struct {
-	Kernels int64 `json:"k"`
-	Steps   int64 `json:"s"`
-	Copies  int64 `json:"c"`
+	Kernels  int64 `json:"k"`
+	Steps    int64 `json:"s"`
+	Copies   int64 `json:"c"`
+	Requests int64 `json:"r"`
 }
 
 // of is the number of a table.
@@ -76,13 +80,15 @@ func (r *Rows) of(t parquet.Table) *int64 {
 		return &r.Kernels
 	case parquet.Steps:
 		return &r.Steps
+	case parquet.Requests:
+		return &r.Requests
 	default:
 		return &r.Copies
 	}
 }
 
 func (r *Rows) add(o Rows) {
-	r.Kernels, r.Steps, r.Copies = r.Kernels+o.Kernels, r.Steps+o.Steps, r.Copies+o.Copies
+	r.Kernels, r.Steps, r.Copies, r.Requests = r.Kernels+o.Kernels, r.Steps+o.Steps, r.Copies+o.Copies, r.Requests+o.Requests
 }
 
 // newPart opens a part that has nothing yet.
@@ -190,6 +196,9 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 		parquet.KeyRoll: fmt.Sprintf(`{"from_ns":%d,"to_ns":%d}`, p.name.Roll.UnixNano(), p.name.Roll.Add(roll).UnixNano()),
 	}
 	for _, t := range p.tables {
+		if t.unused() {
+			continue
+		}
 		if err := t.writer.Close(values); err != nil {
 			return nil, fmt.Errorf("table %s: %w", p.name.open(t.is), err)
 		}
@@ -201,7 +210,11 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 		files = append(files, Closed{p.name.closed(t.is), t.is, t.rows(), t.writer.Size()})
 	}
 	for _, t := range p.tables {
-		if t.file != nil {
+		if t.unused() {
+			if err := p.disk.Remove(p.name.open(t.is)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		} else if t.file != nil {
 			if err := p.disk.Rename(p.name.open(t.is), p.name.closed(t.is)); err != nil {
 				return nil, err
 			}

@@ -48,6 +48,9 @@ func (a *Archive) Status() Status {
 	}
 	s.Open = &OpenPart{Since: a.since, RollEnds: p.name.Roll.Add(a.o.Roll), JournalBytes: p.journal.end - p.journal.base}
 	for _, t := range p.tables {
+		if t.unused() {
+			continue
+		}
 		_, waiting := t.writer.Rows()
 		s.Open.Files = append(s.Open.Files, OpenFile{p.name.open(t.is), t.is, t.rows(), waiting, t.writer.Size()})
 	}

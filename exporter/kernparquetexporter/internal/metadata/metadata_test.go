@@ -46,7 +46,7 @@ func TestInstrumentsAreThoseDeclared(t *testing.T) {
 	telemetry := componenttest.NewTelemetry()
 	tm, err := NewTelemetry(telemetry.NewTelemetrySettings())
 	require.NoError(t, err)
-	tables := map[string]int64{"k": 1, "s": 2, "c": 3}
+	tables := map[string]int64{"k": 1, "s": 2, "c": 3, "r": 4}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(tables)), d.Attributes["table"].Enum)
 	require.NoError(t, tm.Observe(func() Observed { return Observed{Rows: tables, LostRows: tables} }))
 	tm.RefusedRecords.Add(t.Context(), 1)

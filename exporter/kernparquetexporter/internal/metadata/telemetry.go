@@ -77,7 +77,7 @@ func NewTelemetry(settings component.TelemetrySettings) (*Telemetry, error) {
 	one(counter("kernparquet_closed_bytes", "By", "Bytes of the files that were closed."),
 		func(o *Observed) int64 { return o.ClosedBytes })
 	one(counter("kernparquet_recovered_parts", "{part}",
-		"Parts (files k, s and c of one roll) that were closed from what a crash or a failed write had left."),
+		"Parts (files k, s, c and r of one roll) that were closed from what a crash or a failed write had left."),
 		func(o *Observed) int64 { return o.RecoveredParts })
 	one(counter("kernparquet_damaged_bytes", "By", "Bytes of journals that were skipped, since they are no records and whole ones follow."),
 		func(o *Observed) int64 { return o.DamagedBytes })

@@ -42,6 +42,7 @@ const (
 	AttributeKernLevelKernels         = "kern.level.kernels"           // Kernels below.
 	AttributeKernLevelLabel           = "kern.level.label"             // What the labels of the calls below have in common.
 	AttributeKernRank                 = "kern.rank"                    // Number of the rank in its run.
+	AttributeKernRequestId            = "kern.request.id"              // Of a link from a step to the trace of a request in it, the request's id. The link has no span.
 	AttributeKernStepBatchBucket      = "kern.step.batch_bucket"       // The label batch of the step's metrics.
 	AttributeKernStepCommNs           = "kern.step.comm_ns"            // What communication kernels add to that.
 	AttributeKernStepComplete         = "kern.step.complete"           // Whether each launch of the step has its records, and each record a time that can be believed.

@@ -123,6 +123,14 @@ func (s *spanWriter) fail(event, reason string, at uint64) {
 	s.bytes += statusBytes + len(event) + len(reason)
 }
 
+// linkRequest links to the trace of a request: without a span, so that the request's id must be there.
+func (s *spanWriter) linkRequest(trace pcommon.TraceID, request string) {
+	l := s.to.Links().AppendEmpty()
+	l.SetTraceID(trace)
+	l.Attributes().PutStr(metadata.AttributeKernRequestId, request)
+	s.bytes += linkBytes + attributeBytes + len(metadata.AttributeKernRequestId) + len(request)
+}
+
 func (s *spanWriter) link(trace pcommon.TraceID, id pcommon.SpanID) {
 	l := s.to.Links().AppendEmpty()
 	l.SetTraceID(trace)

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"github.com/kernhes/kernhes/internal/model"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/metadata"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/sample"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/span"
@@ -279,6 +280,21 @@ func TestIncompleteStep(t *testing.T) {
 	reason, _ := root.Attributes().Get(metadata.AttributeKernStepIncompleteReason)
 	assert.Equal(t, step.MissingRecords, reason.Str())
 	assert.Zero(t, s.Candidate().Wall, "and it is not judged by its time")
+}
+
+// TestAStepLinksToTheTracesOfItsRequests, those that have one, and not to more than it may.
+func TestAStepLinksToTheTracesOfItsRequests(t *testing.T) {
+	s := stepOf("decode", "a")
+	s.Requests = []model.StepRequest{{ID: "untraced"}, {ID: "cmpl-1", Trace: "0af7651916cd43dd8448eb211c80319c"}, {ID: "odd", Trace: "0af7"}}
+	links := write(t, NewWriter(Options{}), s)[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Links()
+	require.Equal(t, 1, links.Len())
+	assert.Equal(t, "0af7651916cd43dd8448eb211c80319c", links.At(0).TraceID().String())
+	assert.Equal(t, map[string]any{"kern.request.id": "cmpl-1"}, links.At(0).Attributes().AsRaw())
+	for range 1000 {
+		s.Requests = append(s.Requests, s.Requests[1])
+	}
+	links = write(t, NewWriter(Options{}), s)[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0).Links()
+	assert.Equal(t, maxRequestLinks, links.Len())
 }
 
 func TestStepsLinkToTheOneBefore(t *testing.T) {

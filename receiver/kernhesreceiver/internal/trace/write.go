@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"encoding/hex"
 	"slices"
 	"strconv"
 
@@ -122,6 +123,7 @@ func (v *view) step(why sample.Why) {
 		to.fail(metadata.EventKernStepIncomplete, s.Reason, s.Last)
 	}
 	v.link(to, id)
+	v.linkRequests(to)
 	v.out.done(to)
 }
 
@@ -138,6 +140,25 @@ func (v *view) link(to *spanWriter, id pcommon.SpanID) {
 		clear(v.w.last)
 	}
 	v.w.last[key] = lastStep{v.s.First, v.trace, id}
+}
+
+// maxRequestLinks bounds the requests that a step links to.
+const maxRequestLinks = 128
+
+// linkRequests links the step to the traces of its requests, as far as they are known. Which span of them it belongs to nobody says.
+func (v *view) linkRequests(to *spanWriter) {
+	linked := 0
+	for i := range v.s.Requests {
+		r := &v.s.Requests[i]
+		var trace pcommon.TraceID
+		if n, err := hex.Decode(trace[:], []byte(r.Trace)); err != nil || n != len(trace) {
+			continue
+		}
+		if linked++; linked > maxRequestLinks {
+			return
+		}
+		to.linkRequest(trace, bounded(r.ID, maxText))
+	}
 }
 
 // parent is the id of a level, or of the step.
