@@ -154,7 +154,7 @@ static void commit(void) {
   edge_want(100 * MS);
   catches(&step);
   CHECK(edge_commit());
-  CHECK(!edge_commit() && edge_left() == 0 && edge_caught() == 0);
+  CHECK(!edge_commit() && edge_left() == 100 * MS && edge_caught() == 0);
   pass(200 * MS);
   start(&launch, true);
   is_held(&step), is_held(&launch);
