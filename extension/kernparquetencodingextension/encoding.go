@@ -49,7 +49,7 @@ func newEncoding(c *Config, set component.TelemetrySettings) (*encoding, error) 
 	return e, nil
 }
 
-// Start mends files that an earlier life left torn. Extensions start before exporters, so nobody writes them.
+// Start mends files that an earlier life left torn. Extensions start before exporters, so no exporter writes them yet.
 func (e *encoding) Start(ctx context.Context, _ component.Host) error {
 	if e.files == nil {
 		return nil

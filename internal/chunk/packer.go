@@ -4,7 +4,7 @@ import "fmt"
 
 // A Sealed is a chunk that is whole.
 type Sealed struct {
-	Body     []byte // whoever is given it may keep it
+	Body     []byte // its receiver may keep it
 	Windowed bool   // it holds steps; else only what is outside of them
 	Window   int64  // of its steps' seqs, if Windowed
 	Steps    int    // of those given to Add, how many end in this chunk, kernels outside any step included

@@ -92,7 +92,7 @@ func (s *Sender) Free(frame uint64) {
 // Drop tells that all frames up to one are freed, whether the collector has had them or not.
 func (s *Sender) Drop(frame uint64) { s.pinned.base.frame = max(s.pinned.base.frame, frame) }
 
-// Lose tells that the collector never has a frame: nobody knows of its launches.
+// Lose tells that the collector never has a frame: its launches are unknown to it.
 func (s *Sender) Lose(frame uint64) {
 	p := s.pinned
 	p.launches = slices.DeleteFunc(p.launches, func(m mark) bool { return m.frame == frame })

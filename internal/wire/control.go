@@ -15,7 +15,7 @@ const (
 // KeyToken is the key of the token that a collector may ask for; it is HELLO's alone.
 const KeyToken = "token"
 
-// MaxHello is the longest body of a HELLO, in bytes. It is small: whoever may connect can send one before a token is asked for.
+// MaxHello is the longest body of a HELLO, in bytes. It is small: any peer that may connect can send one before a token is asked for.
 const MaxHello = 128 << 10
 
 // A Hello opens a session.
@@ -32,7 +32,7 @@ func Public(session uint64) uint64 {
 	return le.Uint64(sum[:])
 }
 
-// ParseHello reads a HELLO body. Its version is not judged here.
+// ParseHello reads a HELLO body. The caller checks its version.
 func ParseHello(body []byte) (Hello, error) {
 	const size = 24
 	if len(body) < size {

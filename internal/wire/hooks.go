@@ -15,7 +15,7 @@ const (
 	SchemaStepRequests = 1<<24 + 3 // kernhes.step_requests.v1
 )
 
-// GraphsUnknown is the number of graphs of a step whose replays nobody counted.
+// GraphsUnknown is the number of graphs of a step whose replays were not counted.
 const GraphsUnknown = 0xffffffff
 
 // Flags of kernhes.step_device.v1.

@@ -100,7 +100,7 @@ func (a *aligning) align(g *Group, seats []Seat) (fits, misfits []Seat) {
 			a.misfit = append(a.misfit, seats[i])
 		}
 	}
-	if len(a.fits) == 1 { // nobody agrees with anybody
+	if len(a.fits) == 1 { // no two ranks agree
 		return nil, seats
 	}
 	return a.fits, a.misfit

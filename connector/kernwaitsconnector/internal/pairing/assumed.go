@@ -11,7 +11,7 @@ const (
 	maxSamples  = 256  // calls, after which a trial begins anew
 	steepest    = -0.7 // slope
 	determined  = 0.5  // r²
-	noVariation = 1e4  // ns², below which arrivals do not vary, and nobody waits
+	noVariation = 1e4  // ns², below which arrivals do not vary, and no rank waits
 )
 
 // A home is a seat of calls whose group is not known.

@@ -252,7 +252,7 @@ func (a *Archive) begin(now time.Time) error {
 // ready sees to the folder and the lock, and ends the open part if its roll is over.
 func (a *Archive) ready(now time.Time) error {
 	if p := a.open; p != nil && !a.o.Disk.Holds(p.journal.name, p.journal.file) {
-		a.giveUp(fmt.Errorf("journal %s: %w", p.journal.name, fs.ErrNotExist)) // whoever resumes it finds it gone
+		a.giveUp(fmt.Errorf("journal %s: %w", p.journal.name, fs.ErrNotExist)) // its resumption finds it gone
 	}
 	if !a.locked || !a.o.Disk.Locked() {
 		if a.locked {

@@ -120,7 +120,7 @@ func (j *journal) append(bodies [][]byte) error {
 		}
 		return fmt.Errorf("journal %s: %w", j.name, err)
 	}
-	// What a sync that fails leaves on the disk nobody knows: a second one may succeed without having written.
+	// What a failed sync leaves on the disk is unknown: a second one may succeed without having written.
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("journal %s: %w: %w", j.name, errUnsure, errors.Join(err, j.file.Truncate(j.end)))
 	}
@@ -150,7 +150,7 @@ func recordSum(head, payload []byte) uint32 {
 type reading struct {
 	group func(parquet.Group) error
 	chunk func(body []byte) error // valid during the call
-	skip  func(bytes int64)       // so many are no record, and a whole chunk follows; nil: nobody asks
+	skip  func(bytes int64)       // so many are no record, and a whole chunk follows; nil: not counted
 }
 
 // all is no limit to what of a journal counts.

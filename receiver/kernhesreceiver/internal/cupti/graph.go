@@ -56,7 +56,7 @@ type Graph struct {
 
 	index     map[uint32]uint32 // low id → position, of nodes whose position is another
 	count     [kinds]int        // nodes by kind
-	partial   bool              // records came of nodes that nobody saw being made, or of a child graph
+	partial   bool              // records came of nodes whose creation was not seen, or of a child graph
 	proven    bool              // a replay was seen to its end, so nodes that are unknown gave nothing in it
 	changes   uint32            // of its nodes
 	forgotten bool

@@ -10,7 +10,7 @@ import (
 const Slack = 100_000
 
 // Ahead is how much later than the clock of the flush that follows it a record may seem to end, in ns.
-// The shim reads that clock after the record has come, so Slack would do while nobody sets the clock.
+// The shim reads that clock after the record has come, so Slack would do unless the clock is set.
 // Time daemons slew a clock up to 128 ms and step it beyond that.
 const Ahead = 128_000_000
 
@@ -30,7 +30,7 @@ const (
 	invalids
 )
 
-// A Clock is the time of the engine's host by which records are judged.
+// A Clock is the time of the engine's host by which records are checked.
 type Clock struct {
 	Now uint64 // unix ns
 	// Flushed says that Now was read after the records came. Without it a record that ends after Now
@@ -93,6 +93,6 @@ func (j *Joiner) PutOff(r Run, c Clock) (rest []wire.Kernel) {
 	return rest
 }
 
-// maxEarly bounds the records that wait for the clock of a flush: 4 MiB. Those beyond are judged by
+// maxEarly bounds the records that wait for the clock of a flush: 4 MiB. Those beyond are checked by
 // the clock that there is.
 const maxEarly = 1 << 16

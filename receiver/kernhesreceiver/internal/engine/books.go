@@ -28,10 +28,10 @@ type shimBook struct {
 	heard uint64 // came, until now
 	lost  uint64 // of frames that the shim dropped, by LOST, until now
 
-	measured bool // the shim has said what it saw
+	measured bool // the shim has sent what it saw
 	gap      bool // frames are missing since then
 
-	// As the shim said it last:
+	// As the shim sent it last:
 	seen      uint64
 	heardThen uint64
 	lostThen  uint64

@@ -19,7 +19,7 @@ func (c *hostClock) clock() uint64 {
 	return c.now
 }
 
-// present is the clock to judge the records of a frame by.
+// present is the clock by which the records of a frame are checked.
 func (c *hostClock) present() cupti.Clock { return cupti.Clock{Now: c.clock()} }
 
 // acted takes note that the engine does something.

@@ -1,7 +1,7 @@
 package engine
 
-// A Hold keeps frames from being acknowledged until whoever took what rests on them lets go. Each step and chunk that leaves an
-// engine has one from the moment at which it is final: what nobody takes, or what is taken and forgotten, is not acknowledged.
+// A Hold keeps frames from being acknowledged until the sink that took what rests on them releases it. Each step and chunk that leaves an
+// engine has one from the moment at which it is final: what no sink takes, or a sink takes and forgets, is not acknowledged.
 type Hold struct {
 	of     *openHolds
 	at     int    // in of
@@ -12,7 +12,7 @@ type Hold struct {
 // NewHold returns a hold that no engine has; became is told what it is released with.
 func NewHold(became func(taken bool)) *Hold { return &Hold{became: became} }
 
-// Release lets go: what rests on the frames was taken, or is refused for good. Whoever may call the engine may call it, once.
+// Release lets go: what rests on the frames was taken, or is refused for good. Every caller of the engine may call it, once.
 func (h *Hold) Release(taken bool) {
 	if h.of != nil {
 		h.of.remove(h)

@@ -45,7 +45,7 @@ type StepTotals struct {
 	Messages []step.Message `json:"messages,omitempty"` // what its kernels communicate, as far as NCCL says it
 }
 
-// An NCCLReport is what NCCL said of a process in payloads.
+// An NCCLReport is what NCCL's payloads told of a process.
 type NCCLReport struct {
 	Comm     string `json:"comm"` // id of the communicator with the most ranks: 16 hexadecimal digits; zeros: not known
 	Rank     int    `json:"rank"` // in it; -1: not known

@@ -52,7 +52,7 @@ type places struct {
 // pushed takes the push of a step that lies in no other.
 func (p *places) pushed(thread, domain, depth uint32) {
 	if depth == 0 || depth == 0xffffffff {
-		return // the thread does not count its ranges: nobody can say where that is
+		return // the thread does not count its ranges: where that is is not known
 	}
 	t := p.threads[thread]
 	if t == nil {

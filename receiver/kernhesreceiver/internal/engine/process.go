@@ -210,7 +210,7 @@ func (p *Process) take(f wire.Frame) error {
 	return nil // clocks are for people who read the wire; unknown kinds are skipped
 }
 
-// renamed has what is said of the process, in traces and chunks, said anew.
+// renamed writes the description of the process, in traces and chunks, anew.
 func (p *Process) renamed() {
 	for _, d := range p.devices {
 		d.source = nil

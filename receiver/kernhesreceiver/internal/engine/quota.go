@@ -2,7 +2,7 @@ package engine
 
 import "sync"
 
-// A Quota is what all sessions share of something. Below its limit each takes what it needs. Above it, whoever has a share or more gets
+// A Quota is what all sessions share of something. Below its limit each takes what it needs. Above it, a session that has a share or more gets
 // nothing further, and the others get theirs: so what is taken in all stays below twice the limit, but for the least that each may have.
 //
 // A user is the processes of one container, or one process outside containers. A Quota is safe for concurrent use.

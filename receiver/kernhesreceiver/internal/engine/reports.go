@@ -68,7 +68,7 @@ func (p *Process) Reports() []Report {
 	return reports
 }
 
-// ncclReport is what NCCL said of the process; nil if it said nothing.
+// ncclReport is what NCCL's payloads told of the process; nil if none came.
 func ncclReport(of *nccl.Follower) *NCCLReport {
 	c := of.Counts
 	if c.Payloads == 0 {

@@ -31,10 +31,10 @@ type Settings struct {
 
 	Lines   bool // keep final steps for TakeLines
 	Archive bool // pack all kernels into chunks for TakeChunks
-	Sink    Sink // takes final steps; nil: nobody does
-	// StepTimes takes what each step of a process in the mode windows took, under the lock of its session; nil: nobody does.
+	Sink    Sink // takes final steps; nil: none does
+	// StepTimes takes what each step of a process in the mode windows took, under the lock of its session; nil: none does.
 	StepTimes func(StepTime)
-	Notice    func(Notice) // takes messages for the receiver's log; nil: nobody does
+	Notice    func(Notice) // takes messages for the receiver's log; nil: none does
 	Rules     *rules.Files
 	Starts    *identity.Starts
 }
@@ -82,5 +82,5 @@ func NewEngines(set Settings) *Engines {
 // Memory is what all accounts take, in bytes.
 func (e *Engines) Memory() int { return e.common.memory.Total() }
 
-// Begin begins the account of a process that said HELLO.
+// Begin begins the account of a process that sent HELLO.
 func (e *Engines) Begin(hello wire.Hello) *Process { return newProcess(e.common, hello, time.Now()) }

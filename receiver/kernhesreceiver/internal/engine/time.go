@@ -183,7 +183,7 @@ func (p *Process) line(d *deviceState, s *step.Step, n numbered) StepTotals {
 // unheard is how long after the last that was heard of it an engine may have run, in ns, if it ends without a flush.
 const unheard = 3600e9
 
-// End closes what is open: the engine said BYE, or is gone.
+// End closes what is open: the engine sent BYE, or is gone.
 func (p *Process) End(gone bool) {
 	if p.accountEnded {
 		return

@@ -185,7 +185,7 @@ type WindowsReport struct {
 	Left     uint64            // windows that the process may still open
 	Held     uint64            // ns for which threads were held at edges
 
-	// What whoever orders windows adds, of the run in the last hour.
+	// What the controller of windows adds, of the run in the last hour.
 	Measured  bool    // Slowdown and Share are
 	Slowdown  float64 // of a step in a window, as a share of one outside
 	Share     float64 // of all step time that windows cost

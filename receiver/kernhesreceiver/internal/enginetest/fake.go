@@ -39,7 +39,7 @@ type Fake struct {
 	ended      bool
 }
 
-// New returns the account of a process that said HELLO.
+// New returns the account of a process that sent HELLO.
 func New(hello wire.Hello) *Fake { return &Fake{hello: hello, since: time.Now()} }
 
 // hold holds a frame. The caller holds mu.

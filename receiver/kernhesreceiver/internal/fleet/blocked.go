@@ -97,7 +97,7 @@ func tail(call string) string {
 	return call
 }
 
-// A Blocked knows which ranks block their runs, and of which that was said. Whoever holds exporting has it.
+// A Blocked knows which ranks block their runs, and which of these were logged. The holder of exporting has it.
 type Blocked struct {
 	now map[blockerKey]Blocker
 }

@@ -64,7 +64,7 @@ func SilentRuns(sessions []Session) map[string]bool {
 	return quiet
 }
 
-// A CommSilence knows which runs are quiet, and of which that was said. Whoever holds exporting has it.
+// A CommSilence knows which runs are quiet, and which of these were logged. The holder of exporting has it.
 type CommSilence struct {
 	Runs   map[string]bool
 	warned map[string]bool // among the runs of live sessions

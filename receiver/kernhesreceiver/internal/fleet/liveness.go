@@ -11,7 +11,7 @@ const (
 	Silent = "silent" // no frame comes: it is stopped, or cut off, or its connection ended a moment ago
 	Hung   = "hung"   // frames come, but the engine does nothing and kernels that it launched do not come
 	Gone   = "gone"   // its connection ended without BYE, and it did not come back
-	Ended  = "ended"  // it said BYE
+	Ended  = "ended"  // it sent BYE
 )
 
 // silentAfter is how long no frame comes before an engine counts as silent: a shim that is well sends one each second.

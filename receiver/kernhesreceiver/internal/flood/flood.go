@@ -83,7 +83,7 @@ func (g *Guard) say(of Kind, most int, now time.Time) (more int, ok bool) {
 	return more, true
 }
 
-// held is what is known of a kind. Those that came no more give way to new ones.
+// held is what is known of a kind. New ones replace those that came no more.
 func (g *Guard) held(of Kind, now time.Time) *heldBack {
 	if g.said == nil {
 		g.said = map[Kind]*heldBack{}

@@ -34,7 +34,7 @@ type Step[K any] struct {
 	ID       uint64 // of its range
 	Key      K
 	seq      uint64
-	answered bool // its device time came, or that nobody measured it
+	answered bool // its device time came, or that it was not measured
 }
 
 // Hooks follow the marks of one process. K is what a step is known by in metrics. They are not safe for concurrent use.

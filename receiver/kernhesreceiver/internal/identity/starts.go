@@ -9,7 +9,7 @@ import (
 	"github.com/kernhes/kernhes/internal/runname"
 )
 
-// Bounds of what is remembered. The oldest starts give way.
+// Bounds of what is remembered. The oldest starts are dropped.
 const (
 	maxStarts = 8192
 	maxRanks  = 1 << 17 // of all starts

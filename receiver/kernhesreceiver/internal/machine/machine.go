@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// fallback is what is taken where nobody says, in bytes.
+// fallback is what is taken where no limit is known, in bytes.
 const fallback = 4 << 30
 
 // Memory is how much memory this process may use, in bytes: the least of GOMEMLIMIT, its cgroup's and the host's.

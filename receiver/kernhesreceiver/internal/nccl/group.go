@@ -38,7 +38,7 @@ func (g *group) begin() {
 	}
 }
 
-// end takes an ncclGroupEnd, and reports whether it ends the outermost group. Of one whose start nobody saw nothing is known.
+// end takes an ncclGroupEnd, and reports whether it ends the outermost group. Of one whose start was not seen nothing is known.
 func (g *group) end() bool {
 	if g.depth == 0 {
 		return false

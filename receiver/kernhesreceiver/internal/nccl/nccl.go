@@ -95,7 +95,7 @@ type Follower struct {
 	joined  []Joined
 }
 
-// New returns a Follower of a process that has not said anything.
+// New returns a Follower of a process that has sent nothing yet.
 func New() *Follower {
 	return &Follower{
 		schemas: schemas{layouts: map[schemaKey][]layout{}, enums: map[schemaKey]uint8{}},
@@ -249,7 +249,7 @@ func (f *Follower) Payload(e wire.Event) {
 	}
 }
 
-// take takes what was said with the push of a range: a message makes it a call.
+// take takes what came with the push of a range: a message makes it a call.
 func (f *Follower) take(t *thread, o *open, said *Said) {
 	bytes, ok := said.Get(Bytes)
 	if !ok || o.call != 0 {

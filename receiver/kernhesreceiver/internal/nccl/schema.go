@@ -42,7 +42,7 @@ type Said struct {
 // Get is the value of a field, and whether the payload says it.
 func (s *Said) Get(f Field) (uint64, bool) { return s.values[f], s.has[f] }
 
-// Int is the value of a field that is a count or a number of something; false where it is negative or not said.
+// Int is the value of a field that is a count or a number of something; false where it is negative or absent.
 func (s *Said) Int(f Field) (int, bool) {
 	v := int64(s.values[f])
 	return int(v), s.has[f] && v >= 0
@@ -62,7 +62,7 @@ type layout struct {
 	places []place
 }
 
-// read reads a payload. A field that lies beyond its end, where it was cut or is from an older version, is not said.
+// read reads a payload. A field that lies beyond its end, where it was cut or is from an older version, is absent.
 func (l *layout) read(b []byte) (s Said) {
 	for _, p := range l.places {
 		if p.at+uint64(p.width) > uint64(len(b)) {

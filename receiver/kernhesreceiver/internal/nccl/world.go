@@ -22,7 +22,7 @@ type world struct {
 	members []member // the first is that of is
 }
 
-// add takes what an initialisation said.
+// add takes what an initialisation gave.
 func (w *world) add(said *Said) {
 	one := World{Rank: -1, Device: -1, OK: true}
 	one.CommID, _ = said.Get(Comm)

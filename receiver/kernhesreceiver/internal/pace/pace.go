@@ -203,19 +203,19 @@ func (e *ended) next(time uint64) {
 	e.series.settle(enough)
 }
 
-// enough is how many gaps of a series must be known before one is judged.
+// enough is how many gaps of a series must be known before one is classed.
 const enough = 8
 
 // A gap is between a range and the next one.
 type gap struct{ ns, interval uint64 }
 
-// gaps are those of a series that are not judged, and what they are judged by.
+// gaps are those of a series that are not classed, and what they are classed by.
 type gaps struct {
 	waiting []gap
 	known   median
 }
 
-// settle judges the intervals that wait, if so many gaps are known: one is a step's if its gap is at most twice the median.
+// settle classes the intervals that wait, if so many gaps are known: one is a step's if its gap is at most twice the median.
 func (s *Series) settle(least int) {
 	if s.gaps.known.n < least {
 		return

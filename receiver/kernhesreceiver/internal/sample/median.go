@@ -2,7 +2,7 @@ package sample
 
 import "slices"
 
-// window is how many steps a running median is of, and settled how many it must have seen before it judges.
+// window is how many steps a running median is of, and settled how many it must have seen before it is used.
 const (
 	window  = 63
 	settled = 16

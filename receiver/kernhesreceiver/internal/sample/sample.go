@@ -179,7 +179,7 @@ func (s *Sampler[T]) pull(trace [16]byte, why Why, asking []*Request, now time.T
 	return picks
 }
 
-// Spent takes spans off the budget that a pick needed beyond what it said.
+// Spent takes spans off the budget that a pick needed beyond its estimate.
 func (s *Sampler[T]) Spent(spans int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

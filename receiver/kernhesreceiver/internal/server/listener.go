@@ -51,7 +51,7 @@ func bind(ctx context.Context, cfg *Settings) (net.Listener, error) {
 	return config.Listen(ctx, string(cfg.Address.Transport), cfg.Address.Endpoint)
 }
 
-// removeStale removes a socket file on which nobody listens.
+// removeStale removes a socket file on which no process listens.
 func removeStale(ctx context.Context, cfg *Settings) error {
 	info, err := os.Lstat(cfg.Address.Endpoint)
 	if errors.Is(err, fs.ErrNotExist) {

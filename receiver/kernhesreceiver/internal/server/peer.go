@@ -52,7 +52,7 @@ func peerAt(conn net.Conn, log *zap.Logger) peer {
 	return p
 }
 
-// check says why the peer may not be heard: nil if its user is allowed, or everyone is, because no uids are given.
+// check says why the peer may not connect: nil if its user is allowed, or all users are, because no uids are given.
 func (p *peer) check(uids []uint32) error {
 	switch {
 	case len(uids) == 0:

@@ -14,7 +14,7 @@ import (
 	"github.com/kernhes/kernhes/internal/wire"
 )
 
-// A guard says who is heard: peers that speak TLS, if it has that, and whose token an authenticator takes, if it has one.
+// A guard admits peers: those that speak TLS, if it has that, and whose token an authenticator takes, if it has one.
 type guard struct {
 	tls  *tls.Config
 	auth extensionauth.Server

@@ -144,7 +144,7 @@ func (s *Server) accept(ctx context.Context) {
 	}
 }
 
-// admit counts a connection against max_connections. Where all are open, whoever has most of them gives way to those that have few.
+// admit counts a connection against max_connections. Where all are open, the peer that has most of them loses one to those that have few.
 func (s *Server) admit(ctx context.Context, c net.Conn, p peer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *Server) dismiss(c net.Conn) {
 	s.conns = slices.DeleteFunc(s.conns, func(h holder) bool { return h.conn == c })
 }
 
-// turnedAway counts that a peer was refused, and says why, if that was not said within a minute.
+// turnedAway counts a refused peer, and logs why, at most once a minute.
 func (s *Server) turnedAway(ctx context.Context, log *zap.Logger, peer, reason, text string) {
 	s.set.Telemetry.ConnectionsRefused.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 	s.floods.Warn(log, flood.Kind{Who: peer, What: text}, "connection refused", zap.String("reason", text))

@@ -45,7 +45,7 @@ func (s *session) pause() {
 	s.mu.Lock()
 }
 
-// tryPublish publishes if nobody has mu; nil: somebody has, or the session has ended. Reports take time: a standing alone is not kept.
+// tryPublish publishes if mu is free; nil: it is not, or the session has ended. Reports take time: a standing alone is not kept.
 func (s *session) tryPublish(alone bool) *published {
 	if !s.mu.TryLock() {
 		return nil

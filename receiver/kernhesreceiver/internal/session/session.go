@@ -23,7 +23,7 @@ type Account interface {
 	TakeChunks() []engine.OutboundChunk // chunks of packed steps that were cut since the last call
 	Cut()                               // makes chunks of all packed steps
 	Unattributed() engine.Unattributed  // records in frames up to acknowledgeable that are settled without a step
-	End(gone bool)                      // the engine said BYE, or is gone: everything open closes
+	End(gone bool)                      // the engine sent BYE, or is gone: everything open closes
 	Ended() bool
 	Reports() []engine.Report
 	Standing() engine.Standing
@@ -44,7 +44,7 @@ type session struct {
 	id     uint64
 	peer   share.Peer
 	place  uint64        // among the sessions of the table, in the order in which they began
-	ingest chan struct{} // the ingest lock: holds one token, and whoever has it feeds the engine
+	ingest chan struct{} // the ingest lock: holds one token; its holder feeds the engine
 
 	conn   connection
 	latest atomic.Pointer[published]
@@ -60,7 +60,7 @@ type session struct {
 	lost    *losses             // before the configuration was reloaded; nil: nothing
 	ended   bool
 
-	// What waits to be delivered; whoever has the ingest lock has these.
+	// What waits to be delivered; the holder of the ingest lock has these.
 	lines  []engine.OutboundStep
 	chunks []engine.OutboundChunk
 }

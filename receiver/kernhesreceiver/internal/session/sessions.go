@@ -83,7 +83,7 @@ var (
 )
 
 // Attach gives a session to a connection of the process that has it. An older connection of the session is closed first, and its
-// reader waited for. Where all sessions are taken, whoever has most of them loses one to those that have few.
+// reader waited for. Where all sessions are taken, the holder of most of them loses one to those that have few.
 func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello, peer share.Peer) (*Feed, error) {
 	if t.set.BeforeEngine != nil {
 		t.set.BeforeEngine() // not under the lock of the session table
@@ -128,7 +128,7 @@ func (t *Sessions) Attach(ctx context.Context, conn net.Conn, hello wire.Hello, 
 	}
 }
 
-// makeRoom ends a session of whoever has most of them.
+// makeRoom ends a session of the holder of most of them.
 func (t *Sessions) makeRoom(ctx context.Context, newcomer share.Peer) error {
 	s := t.givesWay(newcomer)
 	if s == nil {
@@ -141,7 +141,7 @@ func (t *Sessions) makeRoom(ctx context.Context, newcomer share.Peer) error {
 		return ctx.Err()
 	}
 	defer func() { s.ingest <- struct{}{} }()
-	if s.ended { // whoever has the ingest lock may read it
+	if s.ended { // the holder of the ingest lock may read it
 		return nil
 	}
 	t.set.Telemetry.SessionsShed.Add(ctx, 1)

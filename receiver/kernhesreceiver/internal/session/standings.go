@@ -45,7 +45,7 @@ func (t *Sessions) Command(session uint64, frame []byte) bool {
 	if conn == nil || conn.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
 		return false
 	}
-	if _, err := conn.Write(frame); err != nil { // whole, whoever else writes
+	if _, err := conn.Write(frame); err != nil { // whole, also while others write
 		_ = conn.Close() // else what is written next would go on in the middle of a frame
 		return false
 	}

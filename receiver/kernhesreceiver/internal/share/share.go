@@ -1,10 +1,10 @@
-// Package share decides which holder of a place gives way to a newcomer when all places are taken.
+// Package share decides which holder of a place loses it to a newcomer when all places are taken.
 package share
 
 // A Peer is who holds places. The zero Peer is unknown.
 type Peer struct {
 	Group   string // whose places are counted together: a container, a user of this host, or another host
-	Process string // a process of the group; empty: nobody says which
+	Process string // a process of the group; empty: not known
 	Vouched bool   // the kernel says so, not the peer
 }
 

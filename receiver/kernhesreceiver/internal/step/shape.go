@@ -179,7 +179,7 @@ func (r *recipes) keep(key uint64, k known, limit int) {
 	r.bytes += k.size()
 }
 
-// A known recipe is a shape, and whether some of its kernels have another class than their names said when it was new.
+// A known recipe is a shape, and whether some of its kernels have another class than their names gave when it was new.
 type known struct {
 	*Shape
 	overridden bool
@@ -232,7 +232,7 @@ func (a *Assembler) shape(s *Step) known {
 	return k
 }
 
-// recount gives the kernels of a step the classes that its shape says, where their names said others when they came.
+// recount gives the kernels of a step the classes of its shape, where their names gave others when they came.
 func (s *Step) recount() {
 	for i := range s.Spans {
 		if sp := &s.Spans[i]; sp.Class() != s.Shape.Positions[i].Class {

@@ -57,7 +57,7 @@ type Step struct {
 	Frame  uint64 // in which that came
 	Number int64  // among the steps of its session, from 1
 	Sure   bool   // all steps of the session before it were heard
-	Joined bool   // it was open when the session was joined: an earlier collector had its first launches, or nobody
+	Joined bool   // it was open when the session was joined: an earlier collector had its first launches, or none had
 	Device uint16
 	// Occurrence counts the steps of the session with the seq of its text, from 0. Whoever numbers steps sets it.
 	Occurrence uint32
@@ -116,7 +116,7 @@ type issue struct {
 // An Assembler holds the open steps of a process. It is not safe for concurrent use.
 type Assembler struct {
 	Empty   uint64 // steps closed without a kernel, and without a launch that failed, while tracing was on
-	Evicted uint64 // shapes that others had to give way to
+	Evicted uint64 // shapes that were dropped for new ones
 
 	table *Table
 	// override gives classes that more than names gives, and reports whether there are such.

@@ -34,7 +34,7 @@ type Rank struct {
 	Held    time.Duration // for which edges have held it
 }
 
-// ByTheClock is why a window opens that nobody asked for.
+// ByTheClock is why a window opens that no request asked for.
 const ByTheClock = "by the clock"
 
 // An Order is a window of some processes.
