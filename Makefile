@@ -12,7 +12,7 @@ SOURCES  := $(shell find receiver internal connector exporter extension -name '*
             $(shell find receiver internal connector exporter extension -name '*.tsv' 2>/dev/null)
 FUZZTIME ?= 30s
 
-.PHONY: bench-chain test-boards test-story mutation mutation-c coverage pictures test-python wheel help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak
+.PHONY: bench-chain test-boards test-story mutation mutation-c coverage pictures test-python wheel help run gpu sql test test-sql test-go test-c build dist cli shim lint bench fuzz golden setup clean e2e-jaeger soak hostile
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -156,6 +156,11 @@ test-kubernetes: ## the manifests of deploy/kubernetes, decoded strictly against
 .PHONY: vuln
 vuln: dist cli ## known vulnerabilities in what the programs have linked (govulncheck; vuln.go.dev, else the newest database that Go's proxy has here)
 	@scripts/vuln
+
+# Sixteen kinds, a minute each (TIME); SESSIONS is how many sessions or connections each has.
+hostile: ## a good engine beside each hostile kind: is it exact, its acknowledgements, the collector's memory, CPU, series, scrape (ONLY=kind)
+	KERNHES_HOSTILE_TIME=$(or $(TIME),1m) KERNHES_HOSTILE_SESSIONS=$(or $(SESSIONS),24) KERNHES_HOSTILE="$(ONLY)" \
+	  go test -count=1 -v -timeout 2h -run 'TestHostile$$' ./receiver/kernhesreceiver | grep -v '^=== '
 
 pictures: build ## draw docs/step.png: one step of the recordings, from its Perfetto file, in headless Chromium
 	@scripts/pictures

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -69,4 +70,18 @@ func TestACrowdOfRanksIsNoCrowdOfRowGroups(t *testing.T) {
 		}
 		require.EqualValues(t, crowd+2, rows)
 	}
+}
+
+// TestChunksOfOneRowDoNotPileUp: what a chunk says of all its rows is let go of when as many wait as may.
+func TestChunksOfOneRowDoNotPileUp(t *testing.T) {
+	w, err := NewWriter(io.Discard, Steps, Options{RowGroupRows: 1 << 20})
+	require.NoError(t, err)
+	for i := range maxOrigins + 2000 {
+		require.NoError(t, w.WriteChunk(&chunk.Chunk{
+			Identity: chunk.Identity{Run: "r", Rank: int64(i % 7)},
+			Steps:    []chunk.Step{{Seq: int64(i), Last: true, Shape: &chunk.Shape{}, Start: 5, End: 9}},
+		}))
+	}
+	require.LessOrEqual(t, w.origins, maxOrigins)
+	require.Len(t, w.Groups(), 1)
 }

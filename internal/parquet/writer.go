@@ -66,6 +66,7 @@ type Writer struct {
 	waiting map[rankKey]*rankRows
 	spare   []piece // memory for the next rank that begins to wait
 	rows    struct{ taken, waiting int64 }
+	origins int // of what waits
 	// accounts are the latest of each source since the last Flush.
 	accounts map[sourceKey]latest
 	rest     []Source // that have an account and no group to go with
@@ -92,9 +93,13 @@ var crowd = rankKey{"", math.MinInt64}
 
 // rankRows are rows of one rank that wait for their row group, in the order in which they came.
 type rankRows struct {
-	rows   int
-	pieces []piece
+	rows    int
+	origins int // chunks that they came in
+	pieces  []piece
 }
+
+// maxOrigins bounds the chunks whose rows wait: what a chunk says of all its rows takes 1 to 2 KB, and it may be of one row.
+const maxOrigins = 1 << 15
 
 // A piece is rows of one chunk.
 type piece struct {
@@ -214,6 +219,10 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 		w.spare = nil
 		w.waiting[key] = r
 	}
+	if n := len(r.pieces); n == 0 || r.pieces[n-1].from != p.from {
+		r.origins++
+		w.origins++
+	}
 	r.pieces = append(r.pieces, p)
 	r.rows += rows
 	w.rows.taken += int64(rows)
@@ -221,10 +230,14 @@ func (w *Writer) wait(key rankKey, p piece, rows int) error {
 	if r.rows >= w.o.RowGroupRows {
 		return w.group(key)
 	}
-	if w.rows.waiting > int64(w.o.MaxPending) {
+	most := func(r *rankRows) int { return r.rows }
+	if w.origins > maxOrigins {
+		most = func(r *rankRows) int { return r.origins }
+	}
+	if w.rows.waiting > int64(w.o.MaxPending) || w.origins > maxOrigins {
 		// Of ranks with as many, the one at hand, else the first in order: the same chunks make the same file.
 		for _, k := range ranksInOrder(w.waiting) {
-			if w.waiting[k].rows > w.waiting[key].rows {
+			if most(w.waiting[k]) > most(w.waiting[key]) {
 				key = k
 			}
 		}
@@ -264,6 +277,7 @@ func (w *Writer) group(key rankKey) error {
 		}
 	}
 	w.rows.waiting -= int64(r.rows)
+	w.origins -= r.origins
 	defer func() {
 		clear(r.pieces)
 		w.spare = r.pieces[:0]

@@ -25,7 +25,6 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"go.uber.org/goleak"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/kernhes/kernhes/internal/wire"
@@ -39,8 +38,6 @@ const (
 	waitFor = 30 * time.Second
 	tick    = time.Millisecond
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // total sums an instrument over its attributes.
 func total(t *testing.T, m metricdata.Metrics) (sum int64) {

@@ -14,10 +14,10 @@ const (
 )
 
 // MaxCost bounds what one session's labels and kernels cost to match, in instructions times bytes: some seconds at the very worst. 50
-// rules of 30 bytes and 1,200 labels of 40 cost half of it. Each byte that the session sends gives perByte back: an engine whose
+// rules of 30 bytes and 1,200 labels of 40 cost about as much. Each byte that the session sends gives perByte back: an engine whose
 // labels have the shapes of its batches has new ones all the time.
 const (
-	MaxCost = 1 << 27
+	MaxCost = 1 << 26
 	perByte = 8
 )
 

@@ -47,7 +47,7 @@ func peerAt(conn net.Conn, log *zap.Logger) peer {
 		log.Debug("the engine's container is not known", zap.Error(err))
 	}
 	if p.container.ID != "" {
-		p.Group = "container " + p.container.ID
+		p.Group, p.Contained = "container "+p.container.ID, true
 	}
 	return p
 }

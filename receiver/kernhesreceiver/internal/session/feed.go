@@ -42,9 +42,12 @@ func (f *Feed) Welcome() wire.Welcome {
 // Take gives one frame to the session. An error ends the connection, not the session.
 func (f *Feed) Take(ctx context.Context, frame wire.Frame) (Ack, error) {
 	s := f.s
+	user := s.peer.User()
+	f.t.turns.begin(user)
 	s.mu.Lock()
 	s.heard = time.Now()
 	err := s.frame(frame)
+	f.t.turns.end(user)
 	if err == nil && frame.Kind == wire.KindBye {
 		s.mu.Unlock()
 		last, err := f.t.finish(ctx, s, false)

@@ -41,6 +41,7 @@ type Sessions struct {
 	set Settings
 	*table
 	rate    rate
+	turns   *turns
 	floods  flood.Guard
 	journal *journal           // nil: there is no dump
 	trouble trouble            // what could not be delivered
@@ -50,7 +51,7 @@ type Sessions struct {
 // Open opens the dump, if there is to be one, and remembers the sessions that it tells of.
 func Open(set Settings) (*Sessions, error) {
 	set.RetryDelay = cmp.Or(set.RetryDelay, defaultRetryDelay)
-	t := &Sessions{set: set, table: newTable(set.Limit)}
+	t := &Sessions{set: set, table: newTable(set.Limit), turns: newTurns()}
 	if set.Dump == "" {
 		return t, nil
 	}

@@ -6,11 +6,21 @@ type Peer struct {
 	Group   string // whose places are counted together: a container, a user of this host, or another host
 	Process string // a process of the group; empty: not known
 	Vouched bool   // the kernel says so, not the peer
+	// Contained says that the group is a container.
+	Contained bool
 }
 
 // Same reports whether two peers can be one process. Where the kernel vouches for neither, nothing is known against it.
 func (p Peer) Same(other Peer) bool {
 	return p.Vouched == other.Vouched && (!p.Vouched || p.Process == other.Process)
+}
+
+// User is who answers for the peer: its container, or the process where it runs in none that is known.
+func (p Peer) User() string {
+	if p.Process != "" && !p.Contained {
+		return p.Process
+	}
+	return p.Group
 }
 
 // A Holder is a peer in a place.

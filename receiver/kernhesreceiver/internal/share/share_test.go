@@ -35,10 +35,16 @@ func TestGivesWay(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	one, two := Peer{"user 7", "process 1 of user 7", true}, Peer{"user 7", "process 2 of user 7", true}
+	one, two := Peer{Group: "user 7", Process: "process 1 of user 7", Vouched: true}, Peer{Group: "user 7", Process: "process 2 of user 7", Vouched: true}
 	assert.True(t, one.Same(one))
 	assert.False(t, one.Same(two))
-	assert.True(t, one.Same(Peer{"container x", one.Process, true}), "its container was not known at first")
+	assert.True(t, one.Same(Peer{Group: "container x", Process: one.Process, Vouched: true, Contained: true}), "its container was not known at first")
 	assert.False(t, one.Same(Peer{Group: "10.0.0.7"}))
 	assert.True(t, Peer{Group: "10.0.0.7"}.Same(Peer{Group: "10.0.0.8"}), "addresses change; the session's number is a secret")
+}
+
+func TestUser(t *testing.T) {
+	assert.Equal(t, "container x", Peer{Group: "container x", Process: "process 1 of user 7", Contained: true}.User())
+	assert.Equal(t, "process 1 of user 7", Peer{Group: "user 7", Process: "process 1 of user 7"}.User())
+	assert.Equal(t, "10.0.0.7", Peer{Group: "10.0.0.7"}.User())
 }
