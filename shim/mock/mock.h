@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
   uint64_t dropped, dropped_silent, zero, backward, too_long, future, withheld, duplicated, truncated, unknown;
-  uint64_t warm;        // dropped in silence, since too much had been launched before; also in dropped_silent
+  uint64_t warm;        // dropped in silence, since too many had come before; also in dropped_silent
   uint64_t finalized;   // times that CUPTI was finalized
   uint64_t untraced;    // records of kinds that were not enabled: CUPTI would not have made them
   uint64_t unfinished;  // running at a forced flush: delivered with end 0

@@ -126,8 +126,14 @@ void release_withheld(void) {
   n_withheld = 0;
 }
 
-// too_warm: a public report has CUPTI lose kernels in silence after some 79,000 launches while it was attached.
-static bool too_warm(void) { return mock.fault.warm_up && mock.launches > mock.fault.warm_up; }
+// too_warm: a public report has CUPTI lose kernels in silence after some 79,000 were launched while it was attached.
+// `kernel` counts those that were traced.
+static bool too_warm(uint64_t kernel) {
+  static uint64_t before; // the last attachment began
+  static uint32_t attachment;
+  if (attachment != mock.attachment) attachment = mock.attachment, before = kernel - 1;
+  return mock.fault.warm_up && kernel - before > mock.fault.warm_up;
+}
 
 static bool traced(uint32_t kind, bool kept) {
   pthread_mutex_lock(&mock.lock);
@@ -157,7 +163,7 @@ bool emit_record(const due_record *due) {
     kernels = count;
     return true;
   }
-  if (kernel && too_warm()) {
+  if (kernel && too_warm(count)) {
     mock.stats.warm++;
     mock.stats.dropped_silent++;
     kernels = count;

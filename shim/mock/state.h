@@ -39,7 +39,7 @@ typedef struct {
   uint64_t flush_fail;    // every Nth flush
   uint64_t guest_ms;      // another client comes as soon as it may subscribe, and stays so long
   uint64_t patience_ms;   // for a client's callback to return; then it is a deadlock
-  uint64_t warm_up;       // kernels are dropped in silence after so many launches of one attachment
+  uint64_t warm_up;       // kernels are dropped in silence after so many of one attachment
   uint64_t finalize_ms;   // how long cuptiFinalize takes
   uint64_t linger_us;     // how long a thread is inside CUPTI before and after the client's callback
   bool reordered, unreadable, short_buffers, hold_back, null_invalid;

@@ -93,6 +93,18 @@ func TestFaultsAreCounted(t *testing.T) {
 			assert.Zero(t, r.n.sum("kern_trace_dropped_records_total"))
 			assert.Equal(t, 1, readable(r))
 		}},
+		// CUPTI that loses all kernels after so many, and says nothing. Of a replay none came: what it lacks is a launch's records.
+		{"warm-up=100000", func(t *testing.T, r *rank, took tally) {
+			want, _ := expected(t, solo)
+			require.Positive(t, took["dropped_silent"])
+			assert.Equal(t, want.Kernels-int(took["dropped_silent"]), r.Kernels)
+			assert.Positive(t, r.Missing)
+			assert.Positive(t, r.UnknownNS)
+			assert.Equal(t, map[string]int{"missing_records": want.StepsComplete - r.StepsComplete}, nonZero(r.StepsIncomplete))
+			assert.Equal(t, r.StepsComplete, completeAsRecorded(t, solo, r))
+			assert.Zero(t, r.n.sum("kern_trace_dropped_records_total"))
+			assert.Equal(t, 1, readable(r))
+		}},
 		{"unreadable", func(t *testing.T, r *rank, _ tally) {
 			assert.Zero(t, readable(r))
 			r.n["kern_trace_drop_count_readable"] = 1 // the rest is as expected

@@ -125,6 +125,18 @@ def test_the_collector_is_killed_in_a_window(folder):
     engine.end(1)
 
 
+def test_kernels_that_are_lost_in_silence_are_missed(folder):
+    """A warm-up has an end in each attachment: the first kernels of every window come."""
+    engine = Engine(folder, KERNHES_MOCK_FAULT=f"warm-up={4 * NODES}")
+    for window in (1, 2):
+        engine.in_window(window, 0.1)
+        engine.until(lambda: engine.session.counted() == window, "the window over")
+    engine.detached()
+    summary = engine.end(1, 2)
+    assert summary["kernels"] == 2 * 4 * NODES and summary["whole_steps_in_windows"] == 2 * 4, summary
+    assert [f[0] for f in engine.session.faults] == [1, 2], summary
+
+
 def test_exit_at_an_edge(folder):
     """Threads may stand at an edge or in a window when the engine exits: it waits for none of them."""
     for closing in (False, True):
