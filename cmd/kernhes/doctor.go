@@ -121,7 +121,8 @@ func (m machine) ask(probe, cupti string) []finding {
 		found = append(found, finding{"warn", "driver", fmt.Sprintf("%s failed: %v", filepath.Base(probe), err)})
 	}
 	if len(said["gpu"]) > 0 {
-		found = append(found, m.hes(said, version), finding{"note", "software", softwareCost})
+		found = append(found, m.hes(said, version), finding{"note", "software", softwareCost},
+			finding{"note", "test", "kernhes selftest --mode software (windows, hes) runs kernels on this GPU, and says whether all come and what that costs"})
 	}
 	return found
 }

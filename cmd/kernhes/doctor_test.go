@@ -51,6 +51,7 @@ func TestDoctorOnHopper(t *testing.T) {
 		"warn CUPTI: the longer it traces the more CPU it takes; fixed in 13.4 Update 1",
 		"warn HES: this GPU has none: it needs Blackwell or newer (27, CUPTI_ERROR_NOT_SUPPORTED)",
 		"note software: " + softwareCost,
+		"note test: kernhes selftest --mode software (windows, hes) runs kernels on this GPU, and says whether all come and what that costs",
 	}
 	assert.Equal(t, strings.Join(want, "\n"), text(m.ask("probe", "")))
 }

@@ -34,6 +34,7 @@ var commands = []command{
 	{"run", "start a command with the shim in it", runCommand},
 	{"sim", "simulate an engine of several ranks that sends to a collector, without a GPU", simulate},
 	{"doctor", "check whether kernhes can trace on this machine, and how", doctor},
+	{"selftest", "check on this machine's GPU that all kernels come with the right times, and measure what that costs", selftest},
 	{"validate", "check a collector's configuration for mistakes", validate},
 	{"copy", "copy the library and the Python package into a folder, for a pod", copyShim},
 	{"folder", "make a folder that belongs to a user and a group, for a pod", makeFolder},

@@ -126,7 +126,7 @@ var layers = map[string][]string{
 	"scripts":        {},
 	"scripts/mutate": {},
 	"test/compat":    {},
-	"cmd/kernhes": {"internal/faults", "internal/lint", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program",
+	"cmd/kernhes": {"internal/faults", "internal/lint", "internal/perfetto", "internal/runname", "internal/sim", "internal/sim/fault", "internal/sim/program", "internal/wire",
 		"receiver/kernhesreceiver/classes"},
 }
 

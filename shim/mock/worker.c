@@ -205,8 +205,9 @@ static void *work_on(void *unused) {
   return NULL;
 }
 
+static bool started;
+
 void start_worker(void) {
-  static bool started;
   if (started) return;
   started = true;
   pthread_condattr_t monotonic;
@@ -226,6 +227,7 @@ void start_worker(void) {
 
 void run_pass(pass_kind kind, const char *call) {
   if (mock_inside >= IN_REQUEST) return; // the worker itself: what it is doing will do
+  if (!started) return; // an engine that runs on the mock driver attaches in cuInit, before that starts the worker: there is nothing to pass
   struct timespec deadline = after_ms(mock.fault.patience_ms);
   pthread_mutex_lock(&mock.lock);
   uint64_t mine = ++tickets;

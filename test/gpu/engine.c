@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "nvtx.h"
+#include "../../shim/probe/nvtx.h"
 
 static const char ptx[] =
     ".version 7.0\n.target sm_80\n.address_size 64\n"

@@ -238,6 +238,13 @@ EXPORT int cuEventSynchronize(void *e) {
   return SUCCESS;
 }
 
+EXPORT int cuEventElapsedTime(float *ms, void *from, void *to) {
+  pthread_mutex_lock(&lock);
+  *ms = (float)((double)(((event *)to)->at - ((event *)from)->at) / 1e6);
+  pthread_mutex_unlock(&lock);
+  return SUCCESS;
+}
+
 EXPORT int cuEventQuery(void *e) {
   unsafe();
   pthread_mutex_lock(&lock);
