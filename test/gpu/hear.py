@@ -15,6 +15,7 @@ HELLO, INFO, STRINGS, EVENTS, KERNELS, COPIES, FLUSHED, LOST, STATS, BYE = 1, 2,
 WELCOME, ACK, CONTROL = 64, 65, 66
 PUSH, POP, LAUNCH, CAPTURED, CLONED, ON, OFF = 1, 2, 5, 6, 8, 14, 15
 WINDOW, YIELD, RESUME, PLACE = 1, 2, 3, 4
+CUT = ", cut by the window's end"  # of a thread that was not held then
 STAT = {22: "windows", 23: "left", 24: "missed", 25: "holds", 26: "held_ns", 27: "holds_failed", 28: "finalize_ns"}
 
 
@@ -185,7 +186,7 @@ class Session(threading.Thread):
             if popped is None and window.off is None:
                 continue  # the process ended in it
             if n is not None and count != n:
-                wrong.append(f"{text}: {count} kernels")
+                wrong.append(f"{text}: {count} kernels" + (CUT if popped is None else ""))
             if n is None:
                 self.eager[count] += 1
             self.whole += n is not None and count == n

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "test", "gpu"))
-from hear import RESUME, YIELD, Hearer, windows
+from hear import CUT, RESUME, YIELD, Hearer, windows
 
 NODES, SECOND, LONG = 24, 1_000_000_000, 30
 SANITIZED = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
@@ -74,7 +74,8 @@ class Engine:
         assert got == code, f"the engine ended with {got}"
         self.session.join(10)
         summary = self.session.summary()
-        faults = [f for f in self.session.faults if f[0] not in cut]
+        # On a busy machine another thread comes to its edge too late now and then: the hold fails, and its step is cut.
+        faults = [f for f in self.session.faults if f[0] not in cut and not all(wrong.endswith(CUT) for wrong in f[3])]
         assert not faults and (cut or not summary["lost"]), summary
         self.hearer.close()
         return summary
