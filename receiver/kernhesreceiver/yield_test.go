@@ -62,11 +62,30 @@ func TestYield(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, status)
 }
 
+// TestWindowOnRequest: the ranks of a run in the mode windows are told the same times; others nothing.
+func TestWindowOnRequest(t *testing.T) {
+	b := newBench(t, nil)
+	status, _ := b.ask("POST", "/window")
+	assert.Equal(t, http.StatusNotFound, status, "nobody is there")
+	one, _, _ := b.connect(1, "run", "a", "rank", "0", "mode", "windows", "window_state", "detached")
+	two, _, _ := b.connect(2, "run", "a", "rank", "1", "mode", "windows", "window_state", "detached")
+	b.connect(3, "run", "b", "mode", "software")
+	status, body := b.ask("POST", "/window?seconds=2&run=a")
+	require.Equal(t, http.StatusOK, status, "%v", body)
+	windows := body["windows"].([]any)
+	require.Len(t, windows, 1)
+	assert.Equal(t, 2.0, windows[0].(map[string]any)["engines"])
+	first, second := one.read(wire.KindControl), two.read(wire.KindControl)
+	assert.Equal(t, first, second)
+	assert.EqualValues(t, wire.CommandWindow, le.Uint32(first))
+	assert.EqualValues(t, 2e9, le.Uint64(first[16:])-le.Uint64(first[8:]))
+}
+
 // TestOtherSitesHaveNoSay on any route: by another name that leads here, or by a query of which only a part can be read.
 func TestOtherSitesHaveNoSay(t *testing.T) {
 	b := newBench(t, nil)
 	b.connect(1)
-	for _, route := range []string{"GET /", "GET /live", "GET /rank", "GET /step", "GET /step.pftrace", "GET /status", "POST /trace", "POST /yield", "DELETE /yield"} {
+	for _, route := range []string{"GET /", "GET /live", "GET /rank", "GET /step", "GET /step.pftrace", "GET /status", "POST /trace", "POST /yield", "DELETE /yield", "POST /window"} {
 		method, path, _ := strings.Cut(route, " ")
 		status, _, _ := b.get(method, path+"?rank=7%", nil)
 		assert.Equal(t, http.StatusBadRequest, status, "%s with a malformed query", route)

@@ -25,6 +25,8 @@ type stepTimes struct {
 	threads map[uint32]*lastStep
 	by      map[ranges.ID]uint32 // thread of the steps that are open
 	edges   uint64               // times that tracing began or ended
+	recent  [recentSteps]lastStep
+	n       int // that were put into recent
 }
 
 // A lastStep is the last step of a thread.
@@ -34,6 +36,8 @@ type lastStep struct {
 	begun   uint64
 	popped  uint64 // 0: it is open, or its end was not seen
 	edges   uint64
+	traced  bool // when it was pushed
+	cut     bool // tracing began or ended before its pop
 	waiting bool // there is none before
 	gaps    gaps
 }
@@ -41,6 +45,7 @@ type lastStep struct {
 // Bounds of stepTimes.
 const (
 	maxStepThreads = 256
+	recentSteps    = 128   // device time comes 64 steps late at most
 	leastGap       = 400e3 // ns: an engine may always take so long between two steps
 )
 
@@ -69,11 +74,12 @@ func (p *Process) stepPushed(id ranges.ID, info ranges.Step, thread uint32, at u
 	if !last.waiting && last.popped >= last.begun && at >= last.popped && at > last.begun {
 		gap := at - last.popped
 		if usual, known := last.gaps.usual(); known && gap <= max(4*usual, leastGap) {
-			p.giveStepTime(last, at-last.begun)
+			p.giveStepTime(last, StepTime{NS: at - last.begun, Traced: p.traces.on(), Cut: last.edges != t.edges})
 		}
 		last.gaps.add(gap)
 	}
 	last.id, last.info, last.begun, last.popped, last.edges, last.waiting = id, info, at, 0, t.edges, false
+	last.traced, last.cut = p.traces.on(), false
 	t.by[id] = thread
 }
 
@@ -107,20 +113,32 @@ func (p *Process) stepPopped(id ranges.ID, at uint64) {
 	}
 	delete(p.times.by, id)
 	if last := p.times.threads[thread]; last != nil && last.id == id {
-		last.popped = at
+		last.popped, last.cut = at, last.edges != p.times.edges
+		p.times.recent[p.times.n%recentSteps] = *last
+		p.times.n++
 	}
 }
 
 // giveStepTime hands on what a step took, in the mode windows and once the process has a run and a rank.
-func (p *Process) giveStepTime(s *lastStep, ns uint64) {
+func (p *Process) giveStepTime(s *lastStep, took StepTime) {
 	if !p.who.settled || p.main == nil || p.mode != modeWindows {
 		return
 	}
 	labels := p.set.labels(&s.info)
 	seqs := max(s.info.Seqs, 1)
-	p.set.stepTimes(StepTime{
-		Session: p.session, Run: p.info["run"], Rank: p.main.rank, Program: labels.program, Batch: labels.batch, KV: labels.kv,
-		Tokens: max(s.info.Tokens, s.info.Seqs), Context: (s.info.KV + seqs - 1) / seqs, NS: ns, At: s.begun,
-		Traced: p.traces.on(), Cut: s.edges != p.times.edges,
-	})
+	took.Session, took.Run, took.Rank, took.At = p.session, p.info["run"], p.main.rank, s.begun
+	took.Program, took.Batch, took.KV = labels.program, labels.batch, labels.kv
+	took.Tokens, took.Context = max(s.info.Tokens, s.info.Seqs), (s.info.KV+seqs-1)/seqs
+	p.set.stepTimes(took)
+}
+
+// stepMeasured takes the time of a step on the device, by the engine's own measure, ns. A step that is still open is left out.
+func (p *Process) stepMeasured(id ranges.ID, ns uint64) {
+	t := &p.times
+	for i := range min(t.n, recentSteps) {
+		if s := &t.recent[(t.n-1-i)%recentSteps]; s.id == id {
+			p.giveStepTime(s, StepTime{NS: ns, Device: true, Traced: s.traced, Cut: s.cut})
+			return
+		}
+	}
 }

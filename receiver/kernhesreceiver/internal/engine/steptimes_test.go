@@ -56,3 +56,26 @@ func TestStepTimesOfWindows(t *testing.T) {
 	require.True(t, got[2].Cut)
 	require.Equal(t, [3]any{uint64(9_000_000), true, false}, [3]any{got[3].NS, got[3].Traced, got[3].Cut})
 }
+
+// TestDeviceTimesOfWindows: a mark says it of a step that ended before, and whether that was traced is as it was then.
+func TestDeviceTimesOfWindows(t *testing.T) {
+	var got []StepTime
+	set := testSettings(func(s *Settings) { s.StepTimes = func(one StepTime) { got = append(got, one) } })
+	s := scriptFor(t, begin(set, wire.Hello{Version: 1, Session: 7, Info: map[string]string{"run": "r", "rank": "3", "mode": "windows"}}))
+	s.tracingOn(0, 1)
+	s.oneStep(10, 1)
+	s.tracingOff(100, 1, wire.TracingOrdered)
+	s.Flushed(200)
+	s.Flushed(20 * second)
+	const at = 30 * second
+	s.Push(at, "step:decode tokens=4")
+	id := s.p.times.threads[1].id
+	s.Pop(at + 100)
+	s.tracingOn(at+200, 2)
+	s.Push(at+300, "step:decode tokens=4")
+	s.p.stepMeasured(id, 77)
+	require.Len(t, got, 1)
+	require.Equal(t, [5]any{uint64(77), true, false, false, us(at)}, [5]any{got[0].NS, got[0].Device, got[0].Traced, got[0].Cut, got[0].At})
+	s.p.stepMeasured(id+99, 5)
+	require.Len(t, got, 1, "of no step that is known")
+}

@@ -52,6 +52,7 @@ func (p *Process) payload(e wire.Event) {
 	}
 	if said.Measured {
 		p.pace.Measured(said.Step.Key, said.Device)
+		p.stepMeasured(said.Step.ID, said.Device)
 	}
 	id := said.Step.ID
 	if p.steps.IsOpen(id) {

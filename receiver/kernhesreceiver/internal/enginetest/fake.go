@@ -217,7 +217,11 @@ func (e *Fake) Places() ([]engine.Place, int) { return nil, 0 }
 // Standing is what HELLO says.
 func (e *Fake) Standing() engine.Standing {
 	info := e.hello.Info
-	return engine.Standing{
+	s := engine.Standing{
 		Run: info["run"], PID: info["pid"], Mode: info["mode"], ModeReason: info["mode_reason"], Subscribed: info["subscribed"] == "1",
 	}
+	if s.Mode == "windows" {
+		s.Windows = &engine.WindowsStanding{State: info["window_state"]}
+	}
+	return s
 }

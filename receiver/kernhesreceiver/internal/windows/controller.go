@@ -103,7 +103,9 @@ func (c *Controller) Take(s Step) {
 	defer c.mu.Unlock()
 	r := c.of(s.Run)
 	r.seen = s.At
-	r.cost.step(&s)
+	if !s.Device {
+		r.cost.step(&s)
+	}
 	if s.Traced || !c.set.Closer {
 		return
 	}

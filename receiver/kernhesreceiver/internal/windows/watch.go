@@ -81,7 +81,6 @@ func (p *past) known() bool { return len(p.took) >= pastLeast }
 type workKey struct {
 	bucket Bucket
 	work   uint64
-	device bool
 }
 
 // A watch looks at the steps of one program on one rank.
@@ -93,6 +92,8 @@ type watch struct {
 	steps float64   // of it
 	last  time.Time
 	quiet time.Time // nothing alarms before
+
+	device bool // device time is known, so intervals do not count: they also have what the engine's host does
 }
 
 // An alarm is a program of a rank that became slower.
@@ -116,7 +117,10 @@ func (w *watch) step(s *Step) (a alarm, ok bool) {
 	if w.pasts == nil {
 		w.pasts = map[workKey]*past{}
 	}
-	key := workKey{s.Bucket, s.Work, s.Device}
+	if w.device = w.device || s.Device; w.device && !s.Device {
+		return alarm{}, false
+	}
+	key := workKey{s.Bucket, s.Work}
 	p := w.pasts[key]
 	if p == nil {
 		w.room()
@@ -132,7 +136,7 @@ func (w *watch) step(s *Step) (a alarm, ok bool) {
 		return alarm{}, false
 	}
 	a = alarm{s.Rank, s.Bucket.Program, w.over / w.steps, s.Device}
-	*w = watch{quiet: s.At.Add(quietTime)}
+	*w = watch{quiet: s.At.Add(quietTime), device: w.device}
 	return a, true
 }
 

@@ -60,22 +60,36 @@ func (f *traffic) step() {
 		if f.rng.IntN(100) == 0 {
 			took *= 1 + 2*f.rng.Float64()
 		}
-		o := f.last()
-		traced := !f.now.Before(o.Start) && f.now.Before(o.End)
+		traced := f.traced()
 		if traced {
 			took *= 1.25
 		}
 		longest = max(longest, took)
-		f.c.Take(Step{
-			Session: uint64(rank + 1), Run: "r", Rank: int64(rank), Bucket: Bucket{"decode", bucket(n), "4096"}, Work: Work(n, int64(total)/n),
-			Took: time.Duration(took * 1e9), Device: f.device, At: f.now, Traced: traced,
-		})
+		if f.device {
+			f.take(rank, n, int64(total)/n, took, true, traced)
+		}
+	}
+	for rank := range f.ranks { // which wait for each other
+		f.take(rank, n, int64(total)/n, longest, false, f.traced())
 	}
 	f.now = f.now.Add(time.Duration(longest * 1e9))
 	if f.now.Sub(f.ticked) >= 500*time.Millisecond {
 		f.ticked = f.now
 		f.orders = append(f.orders, f.c.Tick(f.now, f.live())...)
 	}
+}
+
+func (f *traffic) take(rank int, n, context int64, seconds float64, device, traced bool) {
+	f.c.Take(Step{
+		Session: uint64(rank + 1), Run: "r", Rank: int64(rank), Bucket: Bucket{"decode", bucket(n), "4096"}, Work: Work(n, context),
+		Took: time.Duration(seconds * 1e9), Device: device, At: f.now, Traced: traced,
+	})
+}
+
+// traced reports whether a window is open.
+func (f *traffic) traced() bool {
+	o := f.last()
+	return !f.now.Before(o.Start) && f.now.Before(o.End)
 }
 
 func (f *traffic) last() Order {
@@ -136,6 +150,21 @@ func TestARankThatBecomesSlowerIsLookedAt(t *testing.T) {
 		assert.Equal(t, []uint64{1, 2, 3, 4}, o.Sessions)
 		assert.Contains(t, o.Why, "the device time of steps of decode on rank 2 rose by ", "seed %d", seed)
 	}
+}
+
+// TestIntervalsAreLookedAtWithoutDeviceTime: ranks wait for each other, so it is the interval of all that rises.
+func TestIntervalsAreLookedAtWithoutDeviceTime(t *testing.T) {
+	f := newTraffic(11, settings)
+	f.device = false
+	change := begin.Add(12 * time.Minute)
+	f.stretch = func(rank int, at time.Time) float64 {
+		return map[bool]float64{true: 1.10, false: 1}[rank == 2 && !at.Before(change)]
+	}
+	f.run(12*time.Minute + 10*time.Second)
+	orders := f.closer()
+	require.Len(t, orders, 1)
+	assert.True(t, orders[0].Start.After(change) && orders[0].Start.Before(change.Add(5*time.Second)), "open %v after the change", orders[0].Start.Sub(change))
+	assert.Contains(t, orders[0].Why, "the interval between steps of decode on rank")
 }
 
 // TestQuietTrafficIsNotLookedAt: an hour in which batches change, and nothing becomes slower.
