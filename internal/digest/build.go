@@ -42,9 +42,9 @@ type Builder struct {
 }
 
 // Add takes a step, or a part of one, and returns the digest when the step is whole; else nil. Kernels outside any step have
-// none. The digest shares nothing with the chunk but texts.
+// none, nor has a step that was not traced: no rank can be compared by it. The digest shares nothing with the chunk but texts.
 func (b *Builder) Add(s *chunk.Step) *Step {
-	if s.Outside {
+	if s.Outside || s.Untraced {
 		return nil
 	}
 	if s.Offset == 0 {

@@ -117,3 +117,10 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(kernels)), "ns/kernel")
 }
+
+// TestAStepThatWasNotTracedHasNoDigest: nobody knows its kernels.
+func TestAStepThatWasNotTracedHasNoDigest(t *testing.T) {
+	b := Builder{Shapes: NewShapes()}
+	require.Nil(t, b.Add(&chunk.Step{Seq: 7, Pairs: true, Untraced: true, Last: true}))
+	require.NotNil(t, b.Add(&chunk.Step{Seq: 7, Pairs: true, Reason: "missing_records", Last: true}))
+}
