@@ -9,7 +9,7 @@ import (
 )
 
 const classifyHelp = `Reads names of kernels from standard input, one a line, mangled or not, and prints the class of each, one a line. A name
-that stands in double quotes, as a field of CSV does, is read without them:
+may stand in double quotes, as in CSV. Classes:
 
   comm     communicates: its time counts as communication
   fused    communicates and computes: counts as communication, and is marked
@@ -17,17 +17,17 @@ that stands in double quotes, as a field of CSV does, is read without them:
   memcpy   the name of a copy or memset, which is no kernel
   spin     waits for the host: its time counts as idle
 
-The classes are those that a receiver gives where no manifest says otherwise, by a table of rules. A table of one's own lies
-over the one that is built in, and is written like it: lines of class, path or whole (what of the name is tried), and
-regular expression, separated by tabs; the first that fits wins. A fourth and a fifth column may name what must fit and
-look-alikes that must not, separated by " ; "; a table that contradicts them is refused.
+A receiver gives the same classes where no manifest says otherwise. They come from a table of rules. The rules of --table
+come before the built-in ones. Each line has a class, path or whole (the part of the name that is matched), and a regular
+expression, separated by tabs. The first rule that matches wins. A fourth and a fifth column may list names that must match
+and names that must not, separated by " ; ". A table that contradicts them is refused.
 
 Example: nsys stats --report cuda_gpu_kern_sum --format csv x.nsys-rep | cut -d, -f9- | kernhes classify | sort | uniq -c`
 
 // classify prints the classes of the names in in.
 func classify(args []string, in io.Reader, out io.Writer) error {
 	f := flags("classify", "[FLAGS] < NAMES", classifyHelp)
-	path := f.String("table", "", "a `file` of rules that lie over the built-in ones")
+	path := f.String("table", "", "a `file` of rules that come before the built-in ones")
 	which := f.Bool("table-version", false, "print the version of the table, and read nothing")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 const copyText = `Copies libkernhes.so and the Python package into FOLDER, for engines in other containers: an init container of the engine's pod
-does that. The library is at FOLDER/libkernhes.so, the package at FOLDER/kernhes.whl. Both are looked for as by kernhes run.`
+does that. The library is at FOLDER/libkernhes.so, the package at FOLDER/kernhes.whl. It looks for both as kernhes run does.`
 
 // copyShim copies what an engine loads.
 func copyShim(args []string, out io.Writer) error {

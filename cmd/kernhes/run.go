@@ -10,15 +10,20 @@ import (
 	"syscall"
 )
 
-const runText = `Starts COMMAND with libkernhes.so in it: sets CUDA_INJECTION64_PATH and NVTX_INJECTION64_PATH to it, and what these were
-before to KERNHES_CUDA_NEXT and KERNHES_NVTX_NEXT, so that the libraries named there go on working; and KERNHES_CUPTI to the
-libcupti of the command's Python environment or of the CUDA toolkit, which is used if the process has not loaded its own.
-With --engine vllm or sglang it also puts the Python package, kernhes-*.whl, on PYTHONPATH: the engine loads its hook from there.
-What it set it says on one line of stderr. Then COMMAND takes the place of kernhes: process id, signals, terminal and exit code are its own.
+const runText = `Starts COMMAND with libkernhes.so in it. It sets these variables:
 
-libkernhes.so and the wheel are looked for beside kernhes, in ../lib and in ../lib/kernhes. Everything else is set by variables named KERNHES_..., which
-are passed on; the flags below are short for some of them. The variables are inherited by the processes that COMMAND
-starts; nothing is done in those that make no CUDA context.`
+  CUDA_INJECTION64_PATH, NVTX_INJECTION64_PATH  libkernhes.so
+  KERNHES_CUDA_NEXT, KERNHES_NVTX_NEXT          the libraries named there before, which go on working
+  KERNHES_CUPTI                                 libcupti of the command's Python environment or of the CUDA toolkit,
+                                                for a process that has not loaded its own
+
+With --engine vllm or sglang it also puts the Python package, kernhes-*.whl, on PYTHONPATH: the engine loads its hook from there.
+It prints what it set on one line of stderr. Then COMMAND takes the place of kernhes: process id, signals, terminal and exit
+code are its own.
+
+It looks for libkernhes.so and the wheel beside kernhes, in ../lib and in ../lib/kernhes. Variables named KERNHES_... set
+everything else; the flags below are short for some of them. Processes that COMMAND starts inherit the variables. The
+library does nothing in processes that make no CUDA context.`
 
 // told is what a person is told of a program that is started with variables set.
 func told(program string, set []string) string {

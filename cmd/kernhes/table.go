@@ -20,9 +20,10 @@ import (
 	"github.com/kernhes/kernhes/internal/runname"
 )
 
-const tableHelp = `Prints a row for each rank: how long its GPU computed, communicated, idled, and for how long that is not
-known; how much of all that was traced; compute that was not the steps' own while they ran (foreign); complete steps; records that were lost.
-UNKNOWN is by losses, in traced time. Times are seconds since the collector first heard of the rank. STEPS shows incomplete ones after a plus sign.`
+const tableHelp = `Prints a row for each rank: how long its GPU computed, communicated and idled, and for how long that is
+unknown; compute by other work while steps ran (FOREIGN); complete steps; lost records; the traced share of the time.
+UNKNOWN is by losses, in traced time. Times are seconds since the collector first heard of the rank. STEPS shows
+incomplete ones after a plus sign.`
 
 // table prints the ranks of a collector.
 func table(args []string, out io.Writer) error {
