@@ -44,6 +44,25 @@ func TestAccount(t *testing.T) {
 	}
 }
 
+// TestEqualPositionsOfManySteps: three positions of a step count alike, and one does not; of 5 steps.
+func TestEqualPositionsOfManySteps(t *testing.T) {
+	known, unknown := Position{"k", span.ByRule, true}, Position{"mystery", span.ByDefault, false}
+	plan := planOf([]Position{unknown, unknown, known, unknown})
+	var a Account
+	for n := range uint64(5) {
+		at := 1e9 * (n + 1)
+		a.Step(plan, []span.Span{span.Make(at, at+1, span.Compute), span.Make(at, at+10, span.Compute), span.Make(at, at+100, span.Compute), span.Make(at, at+1000, span.Compute)})
+	}
+	got := a.Report(1)
+	want := Report{
+		Totals:    Totals{By: [3]Time{span.ByDefault: {5055, 15}, span.ByRule: {500, 5}}, InStep: Time{5555, 20}, Labelled: Time{500, 5}},
+		Defaulted: []Named{{"mystery", Time{5055, 15}, 0}}, Unlabelled: []Named{{"mystery", Time{5055, 15}, 0}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
 func planOf(positions []Position) *Plan {
 	return NewPlan(len(positions), func(i int) Position { return positions[i] })
 }
