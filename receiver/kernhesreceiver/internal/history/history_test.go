@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -297,14 +298,14 @@ func TestTheSameStepsAreKeptOnAllRanks(t *testing.T) {
 			})
 		}
 	}
-	assert.Less(t, asked, 2*(2000/32+5), "one step in 32, and the slowest of each minute")
+	assert.Less(t, asked, 2*(2000/128+8), "one step in 128, the slowest of each minute, and one each 15 s")
 	assert.Len(t, h.Steps(Key{"r", 1}), keptSteps)
 	assert.EqualValues(t, 1999, h.Steps(Key{"r", 1})[keptSteps-1].Seq)
-	both := h.Detailed("r", 1984) // 62 * 32
+	both := h.Detailed("r", 1920) // 15 * 128
 	require.Len(t, both, 2)
 	assert.EqualValues(t, 1, both[1].Rank)
-	assert.True(t, h.Kept(Key{"r", 0})[1984])
-	assert.False(t, h.Kept(Key{"r", 0})[1985])
+	assert.True(t, h.Kept(Key{"r", 0})[1920])
+	assert.False(t, h.Kept(Key{"r", 0})[1921])
 
 	calls := h.At(begin.Add(66 * time.Second)).Runs[0].Calls
 	require.Len(t, calls, 2)
@@ -347,7 +348,7 @@ func TestMemoryOf64Ranks(t *testing.T) {
 		for n := range int64(64) {
 			readings = append(readings, Reading{Key: Key{"r", n}, Sets: sums})
 			for i := range uint64(8) {
-				step := Step{Key: Key{"r", n}, Set: sets[i], Seq: 32 * (uint64(tick)*8 + i), Start: 1e15, End: 1e15 + 1e6*(uint64(tick)+i), Kernels: 700}
+				step := Step{Key: Key{"r", n}, Set: sets[i], Seq: 128 * (uint64(tick)*8 + i), Start: 1e15, End: 1e15 + 1e6*(uint64(tick)+i), Kernels: 700}
 				h.Take(now, &step, func() []Kernel { return make([]Kernel, 700) })
 			}
 		}
@@ -368,4 +369,30 @@ func TestSharesAreOfTracedTime(t *testing.T) {
 	require.InDelta(t, 0.1/3, got.Unknown, 1e-9)
 	require.InDelta(t, 0.03, got.Traced, 1e-9)
 	require.Equal(t, Share{}, share(Counters{Unknown: 5, Untraced: 5}), "nothing was traced")
+}
+
+// What the page costs while nobody looks: 33 steps a second of a rank, and a look at 64 ranks each 5 s.
+func BenchmarkTake(b *testing.B) {
+	h := New()
+	kernels := make([]Kernel, 700)
+	for i := 0; b.Loop(); i++ {
+		h.Take(begin, &Step{Key: Key{"r", 0}, Set: decode, Seq: uint64(i), Start: 1e15, End: 1e15 + 7e6, Kernels: 700}, func() []Kernel {
+			return slices.Clone(kernels)
+		})
+	}
+}
+
+func BenchmarkObserve64Ranks(b *testing.B) {
+	sums := map[Set]Sums{}
+	for i := range 30 {
+		sums[Set{"decode", fmt.Sprint(i), "4096"}] = Sums{Steps: 1}
+	}
+	var readings []Reading
+	for n := range int64(64) {
+		readings = append(readings, Reading{Key: Key{"r", n}, Sets: sums})
+	}
+	h := New()
+	for i := 0; b.Loop(); i++ {
+		h.Observe(begin.Add(time.Duration(i)*Tick), readings)
+	}
 }

@@ -9,13 +9,15 @@ import (
 
 // What is kept of steps.
 const (
-	keptSteps   = 256     // numbers of a rank's newest steps
-	keptDetails = 2       // of them, steps with their kernels: those of sampled, and the slowest of a minute
-	maxKernels  = 20_000  // a step with more is drawn without kernels
-	minutes     = 16      // sketches of a set: one a minute
-	growth      = 1.02    // of a sketch's buckets: a quantile is off by 1% at most
-	smallest    = 10e3    // ns: what is shorter counts as that
-	maxBuckets  = 1 << 10 // 10 µs × 1.02^1024 is more than an hour
+	keptSteps    = 256              // numbers of a rank's newest steps
+	keptDetails  = 2                // of them, steps with their kernels: those of sampled, and the slowest of a minute
+	maxKernels   = 20_000           // a step with more is drawn without kernels
+	sampledSteps = 128              // of so many steps one is kept with its kernels: at 33 steps a second, one each 4 s
+	sampledTime  = 15 * time.Second // or one after so long, where steps are long
+	minutes      = 16               // sketches of a set: one a minute
+	growth       = 1.02             // of a sketch's buckets: a quantile is off by 1% at most
+	smallest     = 10e3             // ns: what is shorter counts as that
+	maxBuckets   = 1 << 10          // 10 µs × 1.02^1024 is more than an hour
 )
 
 // A Step is a final step.
@@ -53,7 +55,10 @@ type steps struct {
 	minute  int64
 }
 
-// Take takes a final step. It calls detail, which gives the step's kernels, for one step in 32 and for slow ones.
+// logGrowth is the logarithm of growth.
+var logGrowth = math.Log(growth)
+
+// Take takes a final step. It calls detail, which gives the step's kernels, for one step in 128 and for slow ones.
 func (h *History) Take(now time.Time, s *Step, detail func() []Kernel) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +101,7 @@ func (s *steps) take(now time.Time, t *Step, detail func() []Kernel) {
 	}
 	slow := minute != s.minute || s.slowest == nil || t.Wall() > s.slowest.Wall()
 	// By seq, so that all ranks keep the same steps; by time, where steps are long.
-	sampled := t.Seq%32 == 0 || now.Sub(newest) >= 5*time.Second
+	sampled := t.Seq%sampledSteps == 0 || now.Sub(newest) >= sampledTime
 	if t.Kernels <= maxKernels && (slow || sampled) {
 		whole := *t
 		whole.Detail, whole.detailed = detail(), now
@@ -159,7 +164,7 @@ func bucketOf(wall uint64) int {
 	if wall <= smallest {
 		return 0
 	}
-	return min(int(math.Ceil(math.Log(float64(wall)/smallest)/math.Log(growth))), maxBuckets-1)
+	return min(int(math.Ceil(math.Log(float64(wall)/smallest)/logGrowth)), maxBuckets-1)
 }
 
 // middle is a wall time of a bucket, ns: none of the bucket is further from it than 1%.

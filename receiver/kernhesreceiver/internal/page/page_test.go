@@ -41,7 +41,7 @@ func story(run string, ranks int) *history.History {
 			})
 			start := uint64(now.UnixNano())
 			h.Take(now, &history.Step{
-				Key: k, Set: set, Seq: uint64(32 * tick), Text: run, Start: start, End: start + 10e6, Compute: 4e6, Comm: 5e6, Idle: 1e6, Kernels: 2,
+				Key: k, Set: set, Seq: uint64(128 * tick), Text: run, Start: start, End: start + 10e6, Compute: 4e6, Comm: 5e6, Idle: 1e6, Kernels: 2,
 			}, func() []history.Kernel {
 				return []history.Kernel{
 					{Call: "decode." + run, Start: start, Dur: 4e6, Stream: 7}, {Name: "ncclDevKernel", Comm: true, Start: start + 5e6, Dur: 5e6, Stream: 13},
@@ -120,19 +120,19 @@ func TestAStripIsDrawnFromTheBottom(t *testing.T) {
 func TestFromARankToItsStepsToATimeline(t *testing.T) {
 	h := story("r", 2)
 	page := get(t, h, "/rank?run=r&rank=1").Body.String()
-	assert.Contains(t, page, `href="step?run=r&amp;seq=928"`) // 29 * 32
+	assert.Contains(t, page, `href="step?run=r&amp;seq=3712"`) // 29 * 128
 	assert.Contains(t, page, "10.0 ms")
 
-	page = get(t, h, "/step?run=r&seq=928").Body.String()
+	page = get(t, h, "/step?run=r&seq=3712").Body.String()
 	assert.Contains(t, page, "<h3>Rank 0 ")
 	assert.Contains(t, page, "<h3>Rank 1 ")
-	assert.Contains(t, page, `href="step.pftrace?run=r&amp;seq=928"`)
+	assert.Contains(t, page, `href="step.pftrace?run=r&amp;seq=3712"`)
 	// 4 of 10 ms from the start, on the first row; 5 ms from the middle on the second.
 	assert.Contains(t, page, `<rect class="compute" x="0.00" y="2" width="400.00" height="14"><title>decode.r: 4.00 ms, 1 kernels</title>`)
 	assert.Contains(t, page, `<rect class="comm" x="500.00" y="20" width="500.00" height="14"><title>ncclDevKernel: 5.00 ms, 1 kernels</title>`)
 
-	w := get(t, h, "/step.pftrace?run=r&seq=928")
-	assert.Equal(t, `attachment; filename="step-928.pftrace"`, w.Header().Get("Content-Disposition"))
+	w := get(t, h, "/step.pftrace?run=r&seq=3712")
+	assert.Equal(t, `attachment; filename="step-3712.pftrace"`, w.Header().Get("Content-Disposition"))
 	assert.Contains(t, w.Body.String(), "ncclDevKernel")
 
 	assert.Equal(t, http.StatusNotFound, get(t, h, "/step?run=r&seq=1").Code)
@@ -146,7 +146,7 @@ func TestTextsOfEnginesAreData(t *testing.T) {
 	good, bad := story("r", 2), story(hostile, 2)
 	query := "run=" + strings.NewReplacer(`"`, "%22", "<", "%3C", ">", "%3E", "'", "%27", "&", "%26", " ", "%20", "\u202e", "%E2%80%AE", "\x00", "%00", "=", "%3D").Replace(hostile)
 	for path, other := range map[string]string{
-		"/": "/", "/rank?run=r&rank=1": "/rank?rank=1&" + query, "/step?run=r&seq=928": "/step?seq=928&" + query,
+		"/": "/", "/rank?run=r&rank=1": "/rank?rank=1&" + query, "/step?run=r&seq=3712": "/step?seq=3712&" + query,
 	} {
 		want, attributes := elements(t, get(t, good, path).Body.String())
 		w := get(t, bad, other)
