@@ -396,3 +396,18 @@ func BenchmarkObserve64Ranks(b *testing.B) {
 		h.Observe(begin.Add(time.Duration(i)*Tick), readings)
 	}
 }
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{nil, 0}, {[]float64{7}, 7}, {[]float64{9, 1}, 5}, {[]float64{30, 1, 2}, 2}, {[]float64{9, 100, 1, 5}, 7}, {[]float64{5, 4, 3, 2, 1}, 3}} {
+		for range 20 { // a map has no order
+			of := map[int64]float64{}
+			for i, v := range c.values {
+				of[int64(i)] = v
+			}
+			assert.Equal(t, c.want, median(of), c.values)
+		}
+	}
+}

@@ -267,6 +267,22 @@ func TestEachPartOfASpanIsBounded(t *testing.T) {
 	}
 }
 
+// TestEveryAttributeOfAStep, by its public name: no two values are equal that could be taken for each other.
+func TestEveryAttributeOfAStep(t *testing.T) {
+	s := stepOf("decode", "a", "b")
+	s.Vars, s.Seqs, s.Tokens, s.KV, s.Pairs = "seqs=8,tokens=21", 8, 21, 4096, true
+	s.BatchBucket, s.KVBucket = "16", "16384"
+	s.Compute, s.ExposedComm, s.Overlap, s.Idle, s.Foreign = 101, 202, 303, 404, 505
+	root := write(t, NewWriter(Options{}), s)[0].ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
+	assert.Equal(t, map[string]any{
+		"kern.rank": int64(3), "kern.step.seq": int64(9), "kern.step.pairs": true, "kern.step.program": "decode",
+		"kern.step.vars": "seqs=8,tokens=21", "kern.step.seqs": int64(8), "kern.step.tokens": int64(21), "kern.step.kv": int64(4096),
+		"kern.step.batch_bucket": "16", "kern.step.kv_bucket": "16384", "kern.step.compute_ns": int64(101), "kern.step.comm_ns": int64(202),
+		"kern.step.overlap_ns": int64(303), "kern.step.idle_ns": int64(404), "kern.step.foreign_compute_ns": int64(505),
+		"kern.step.kernels": int64(2), "kern.step.complete": true, "kern.step.mode": "hes", "kern.step.sampled_by": "ratio",
+	}, root.Attributes().AsRaw())
+}
+
 func TestIncompleteStep(t *testing.T) {
 	s := stepOf("decode", "a")
 	s.Reason = step.MissingRecords
