@@ -118,7 +118,8 @@ func (p *Process) bound(f wire.Frame) {
 
 // seriesBytes is about what the counts of ranks take.
 func (p *Process) seriesBytes() (n int) {
-	const rank, labelSet = 4 << 10, 1 << 10
+	const rank, labelSet, pace = 4 << 10, 1 << 10, 2 << 10
+	n = pace * p.pace.Len()
 	for _, d := range p.devices {
 		n += rank + labelSet*len(d.series)
 	}

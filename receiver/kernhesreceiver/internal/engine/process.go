@@ -87,6 +87,7 @@ func newProcess(set *common, hello wire.Hello, now time.Time) *Process {
 	}
 	p.identify(hello.Info)
 	p.held.user = p.user()
+	p.pace.Seat = p.seatPace
 	p.ruleset = set.rules.Latest()
 	limits := cupti.DefaultLimits
 	limits.Names = set.maxStrings

@@ -81,6 +81,7 @@ type held struct {
 const (
 	placesOfRank     = 4
 	placesOfLabelSet = 1
+	placesOfPace     = 2 // of a label set's ranges and intervals
 	leastPlaces      = 32
 )
 
@@ -94,6 +95,15 @@ func (p *Process) seat(n int) bool {
 	}
 	p.held.places += n
 	return true
+}
+
+// seatPace takes the places of a label set's ranges and intervals.
+func (p *Process) seatPace() bool {
+	if p.seat(placesOfPace) {
+		return true
+	}
+	p.unseated++
+	return false
 }
 
 // weighed notes what the process takes here, in bytes; it reports whether that is more than its share of what is too much in all.

@@ -70,6 +70,8 @@ type thread struct {
 // A Pace is of one process. It is not safe for concurrent use.
 type Pace struct {
 	Overflowed uint64 // ranges that counted in no series of their own
+	// Seat asks for the place of a further series among those of all processes; false: there is none. nil: there always is.
+	Seat func() bool
 
 	layout  *wall.Layout
 	most    int // series
@@ -83,14 +85,21 @@ func New(layout *wall.Layout, most int) *Pace {
 	return &Pace{layout: layout, most: most, series: map[Key]*Series{}, threads: map[uint32]*thread{}, open: map[uint64]open{}}
 }
 
+// Len is how many series there are.
+func (p *Pace) Len() int { return len(p.series) }
+
 // overflow is the key of what came when all others were taken.
 var overflow = Key{"other", "other", "other"}
 
 // of is the series of a key.
 func (p *Pace) of(key Key) *Series {
-	if p.series[key] == nil && len(p.series) >= p.most {
+	switch {
+	case p.series[key] != nil || key == overflow:
+	case len(p.series) >= p.most:
 		key = overflow
 		p.Overflowed++
+	case p.Seat != nil && !p.Seat():
+		key = overflow
 	}
 	s := p.series[key]
 	if s == nil {
