@@ -188,7 +188,11 @@ func TestWhatTheArchiveLosesIsCounted(t *testing.T) {
 	c.stop()
 	rows := c.rows()
 	for table, taken := range s.Rows {
-		assert.Positive(t, taken)
+		if table == "r" { // this engine tells no requests
+			assert.Zero(t, taken)
+			continue
+		}
+		assert.Positive(t, taken, table)
 		assert.Equal(t, taken, rows[table]+s.Lost[table], "table %s", table)
 		assert.Equal(t, s.Lost[table], int(counter.sum("otelcol_kernparquet_lost_rows", `reason="archive"`, `table="`+table+`"`)), "table %s", table)
 	}
