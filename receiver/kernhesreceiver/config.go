@@ -123,7 +123,7 @@ type Config struct {
 
 	// MaxTotalSeries bounds the label sets of all ranks together. A rank counts as four. When all
 	// are taken, further ones of containers and processes that have their share count as `other`.
-	// Records of their further ranks are lost. Default: 1024.
+	// Records of their further ranks are lost. Default: 2048.
 	MaxTotalSeries int `mapstructure:"max_total_series"`
 
 	// MaxTotalBytes bounds the memory of all engine processes together, in bytes, approximately.
@@ -305,7 +305,7 @@ func createDefaultConfig() component.Config {
 		MaxNewSessions:  300,
 		MaxConnections:  512,
 		MaxSessionBytes: 256 << 20,
-		MaxTotalSeries:  1024,
+		MaxTotalSeries:  2048,
 		ControlEndpoint: "127.0.0.1:8988",
 		Traces: TracesConfig{
 			Layout: trace.Tree, SampleOneIn: 1000, SlowFactor: 2, Keep: 2 * time.Second, KeepBytes: 64 << 20, SpansPerSecond: 10_000,
