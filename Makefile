@@ -157,7 +157,7 @@ test-kubernetes: ## the manifests of deploy/kubernetes, decoded strictly against
 vuln: dist cli ## known vulnerabilities in what the programs have linked (govulncheck; vuln.go.dev, else the newest database that Go's proxy has here)
 	@scripts/vuln
 
-# Sixteen kinds, a minute each (TIME); SESSIONS is how many sessions or connections each has.
+# Fifteen kinds, a minute each (TIME); SESSIONS is how many sessions or connections each has.
 hostile: ## a good engine beside each hostile kind: is it exact, its acknowledgements, the collector's memory, CPU, series, scrape (ONLY=kind)
 	KERNHES_HOSTILE_TIME=$(or $(TIME),1m) KERNHES_HOSTILE_SESSIONS=$(or $(SESSIONS),24) KERNHES_HOSTILE="$(ONLY)" \
 	  go test -count=1 -v -timeout 2h -run 'TestHostile$$' ./receiver/kernhesreceiver | grep -v '^=== '

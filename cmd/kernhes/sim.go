@@ -140,6 +140,17 @@ func simulate(args []string, out io.Writer) error {
 	return simulateTo(ctx, c, *path, out)
 }
 
+// sayIfNoCollector says that ranks will wait, if the endpoint is a socket that is not there.
+func sayIfNoCollector(endpoint string, out io.Writer) {
+	socket := strings.TrimPrefix(endpoint, "unix://")
+	if strings.Contains(socket, "://") {
+		return
+	}
+	if _, err := os.Stat(socket); err != nil {
+		fmt.Fprintf(out, "no collector at --endpoint %s yet: waiting for one\n", endpoint)
+	}
+}
+
 // simulateTo runs a simulation, writes its truth to a file, and says how much there was.
 func simulateTo(ctx context.Context, c sim.Config, path string, out io.Writer) (err error) {
 	if path != "" {
@@ -153,6 +164,7 @@ func simulateTo(ctx context.Context, c sim.Config, path string, out io.Writer) (
 	c.Began = func(run string) {
 		fmt.Fprintf(out, "run %s: %d ranks of %s, to %s\n", run, c.Layout.Ranks(), c.Layout.Name, c.Endpoint)
 	}
+	sayIfNoCollector(c.Endpoint, out)
 	r, err := sim.Run(ctx, c)
 	sumUp(r, out)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"io"
@@ -66,4 +67,16 @@ func TestSimDocs(t *testing.T) {
 			assert.Contains(t, string(text), "`"+name+"`")
 		}
 	}
+}
+
+func TestSimSaysThatNoCollectorIsThere(t *testing.T) {
+	var out bytes.Buffer
+	socket := filepath.Join(t.TempDir(), "k.sock")
+	sayIfNoCollector("unix://"+socket, &out)
+	assert.Equal(t, "no collector at --endpoint unix://"+socket+" yet: waiting for one\n", out.String())
+	out.Reset()
+	require.NoError(t, os.WriteFile(socket, nil, 0o600))
+	sayIfNoCollector(socket, &out)
+	sayIfNoCollector("tcp://127.0.0.1:1", &out)
+	assert.Empty(t, out.String())
 }

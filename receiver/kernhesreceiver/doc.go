@@ -46,13 +46,19 @@
 // rests, and the shim frees them. From the logs pipeline the chunks reach Parquet files
 // (exporter/kernparquetexporter, internal/parquet).
 //
-// Six rooms stand beside that path:
+// These rooms stand beside that path:
 //
 //	internal/rules     the rules that class kernels; it follows the user's files while they change
 //	internal/fleet     looks at all ranks of a run together: who is silent, who claims the same rank
 //	internal/windows   decides when the ranks of a run are traced, and for how long, from what their steps take
 //	internal/orders    tells that to the shims of engines in the mode windows (engine/windows.go reads the edges)
 //	internal/control   answers HTTP: status, traces on demand, yield, windows
+//	internal/watch     hands final steps and reports to internal/history, which keeps the last 15 minutes;
+//	                   internal/page draws them: the live page
+//	internal/pace      counts step ranges and their intervals; internal/hooks reads what engines' hooks tell
+//	internal/wall      counts steps by wall time, for histograms
+//	internal/share     says which peer gives way when connections or sessions are used up
+//	internal/flood     holds back log lines that repeat; internal/machine says how much memory there is
 //	internal/handover  keeps what a receiver leaves for the next one when the configuration is reloaded
 //
 // What is lost on the way is counted where it is lost, by the names of internal/books. engine/books.go keeps the
@@ -64,6 +70,7 @@
 //	how a metric is exported   internal/metrics, with its name in metadata.yaml
 //	how an engine is refused   internal/server
 //	what may be acknowledged   internal/session
-//	what the page shows        internal/control
+//	what the page shows        internal/history, and how internal/page
+//	what HTTP answers          internal/control
 //	when a window opens        internal/windows
 package kernhesreceiver
