@@ -171,7 +171,7 @@ static enum attached settle(bool hes, bool late) {
   if (without_hes()) return ATTACHED;
   stop_recording();
   unsubscribe();
-  return ATTACHED_NOT;
+  return not_at_all(); // said again, now that it is so
 }
 
 enum attached attach(bool late) {
@@ -205,7 +205,7 @@ enum attached attach(bool late) {
   callbacks_count(hes && !late); // until it is clear whether CUPTI is to be left
   result = callbacks_enable(false);
   if (result != CUPTI_OK) return failed("enabling callbacks", result);
-  result = start_recording();
+  result = attach_record();
   if (result != CUPTI_OK) return failed("enabling activity records", result);
   return settle(hes, late);
 }

@@ -85,6 +85,12 @@ static void events_after_records(void) {
   frame(KW_COPIES);
   f = frame(KW_EVENTS);
   CHECK_EQUAL(((const kw_graph_forgotten *)body(f))->graph, 8);
+  kernel(50, 60, 0);
+  copy(50, 60); // as many bytes
+  forgotten(5, 9);
+  encode_close(&e);
+  frame(KW_KERNELS), frame(KW_COPIES);
+  CHECK_EQUAL(((const kw_graph_forgotten *)body(frame(KW_EVENTS)))->graph, 9);
   check_end();
 }
 

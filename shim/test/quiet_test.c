@@ -82,6 +82,9 @@ static void asking(void) {
   asked_ranges(UINT64_MAX, 0);
   CHECK(asked_hears(0, 1u << 30));
   asked_nothing();
+  for (uint32_t i = 1; i <= ASKED_PLACES; i++) asked_place(2, i, i); // there is room for as many again
+  CHECK(asked_places(p, ASKED_PLACES + 1) == ASKED_PLACES && asked_at(2, ASKED_PLACES, ASKED_PLACES));
+  asked_nothing();
   CHECK(asked_hears(64, 1) && asked_places(p, 1) == 0 && !asked_at(1, 1, 1));
 }
 

@@ -229,10 +229,14 @@ static void refused(void) { beside(REFUSES); }
 static void little_memory(void) {
   static const rlim_t more[] = {0, 64 << 10, 1 << 20, 3 << 20, 6 << 20, 9 << 20, 20 << 20};
   setenv("KERNHES_BUFFER_MB", "64", 1);
-  setenv("KERNHES_POOL_BUFFER_KB", "1024", 1);
+  setenv("KERNHES_LOG", "1", 1);
+  setenv("KERNHES_POOL_BUFFER_KB", "1024", 1); // four of them, and 4 MiB for events
   for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    int said[2];
+    CHECK(!pipe(said));
     pid_t child = fork();
     if (!child) {
+      CHECK(dup2(said[1], STDERR_FILENO) == STDERR_FILENO);
       init();
       unsigned long pages = 0;
       FILE *f = fopen("/proc/self/statm", "r");
@@ -241,9 +245,13 @@ static void little_memory(void) {
       CHECK(!setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}));
       mock->context_created(1, 0);
       for (int k = 0; k < 30; k++) launches(10000), usleep(5000);
+      char text[8192] = "";
+      CHECK(read(said[0], text, sizeof text - 1) > 0);
+      CHECK((strstr(text, "tracing: off: no memory for the buffers\n") != NULL) == (more[i] < 8 << 20));
       leave(7);
     }
     int code = ended(child);
+    close(said[0]), close(said[1]);
     if (code != 7) fprintf(stderr, "%lu bytes more: ended with %d\n", (unsigned long)more[i], code);
     CHECK(code == 7);
   }
