@@ -127,3 +127,27 @@ func begin(t *testing.T, dir string) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "expect.json"), append(text, '\n'), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "welcome.bin"), slices.Clip(wire.AppendWelcome(nil, wire.Welcome{})), 0o644))
 }
+
+// engine is the recording that the folder of this version was made from: 12 decode steps, each of 10 matrix products of 2 µs in one
+// call and an all-reduce of 3 µs in another, none of which overlap.
+func engine() (*krec.Recording, expected) {
+	const steps, products = 12, 10
+	b := krec.NewBuilder()
+	for range steps {
+		b.Push("step:decode seqs=8,tokens=8,kv=8192")
+		b.Push("decode.layers.0.mlp")
+		for range products {
+			b.Run("nvjet_sm90_tst_128x128_64x5_1x2_h_bz_coopB_NNT", 7, 5_000, 2_000) // starts 5 µs after its launch
+			b.Wait(10_000)
+		}
+		b.Pop()
+		b.Push("decode.layers.0.reduce")
+		b.Run("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 7, 5_000, 3_000)
+		b.Pop()
+		b.Pop()
+		b.Wait(20_000)
+	}
+	return b.Recording(), expected{
+		Steps: steps, Kernels: steps * (products + 1), Calls: 2, ComputeNS: steps * products * 2_000, CommNS: steps * 3_000,
+	}
+}

@@ -29,11 +29,11 @@ func newScene() *scene {
 
 // A doing is what one rank does until the second meeting of its step, in µs.
 type doing struct {
-	compute, gap  uint64 // since the first meeting
-	program       string
-	tokens, seqs  int64
-	typical       uint64
-	foreign, late uint64
+	compute, gap uint64 // since the first meeting
+	program      string
+	tokens, seqs int64
+	typical      uint64
+	foreign      uint64
 }
 
 // why has rank 0 wait for rank 1 in a second meeting, and returns the cause.

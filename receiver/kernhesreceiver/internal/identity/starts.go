@@ -328,7 +328,9 @@ func (s *Starts) take(st *start, session uint64, rank int64) {
 
 // enter notes that a session is of a start.
 func (s *Starts) enter(st *start, session uint64) {
-	st.held[session] = st.held[session]
+	if _, held := st.held[session]; !held {
+		st.held[session] = nil // it holds no rank yet
+	}
 	s.sessions[session] = st
 }
 
