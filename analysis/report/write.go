@@ -9,7 +9,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/kernhes/kernhes/internal/wire"
 )
 
 //go:embed report.html
@@ -69,18 +70,7 @@ func escape(s string) string {
 const maxText = 120
 
 // clean bounds a text, and takes out what would reorder or hide its neighbours.
-func clean(s string) string {
-	r := []rune(strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return '\uFFFD'
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\uFFFD")))
-	if len(r) > maxText {
-		return string(r[:maxText]) + "…"
-	}
-	return string(r)
-}
+func clean(s string) string { return wire.Brief(s, maxText) }
 
 // value is one of a table as people read it.
 func value(v any) string {

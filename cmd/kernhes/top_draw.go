@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/kernhes/kernhes/internal/wire"
 )
 
 // A liveView is the part of GET /live that a terminal shows.
@@ -176,12 +177,7 @@ func short(s float64) string {
 
 // plain takes what a terminal would act on out of a text of an engine.
 func plain(s string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return '?'
-		}
-		return c
-	}, strings.ToValidUTF8(s, "?"))
+	return strings.ReplaceAll(wire.Text(strings.ToValidUTF8(s, "\uFFFD")), "\uFFFD", "?")
 }
 
 // fit cuts a text at so many characters.

@@ -23,3 +23,13 @@ func printable(r rune) rune {
 	}
 	return r
 }
+
+// Brief is a text of an engine to be shown beside others: as Text, and of at most so many characters and an ellipsis. A run of bytes
+// that are no UTF-8 is one U+FFFD.
+func Brief(s string, most int) string {
+	s = Text(strings.ToValidUTF8(s, "\uFFFD"))
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
+}

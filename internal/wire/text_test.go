@@ -17,3 +17,9 @@ func TestTextsCanGoAnywhere(t *testing.T) {
 		require.Equal(t, want, Text([]byte(from)), "%q", from)
 	}
 }
+
+func TestBriefIsBoundedInCharacters(t *testing.T) {
+	require.Equal(t, "äöü", Brief("äöü", 3))
+	require.Equal(t, "äö…", Brief("äöü", 2))
+	require.Equal(t, "a\uFFFDb\uFFFDc\uFFFD", Brief("a\xff\xfeb\u202ec\u2028", 10), "bytes that are no UTF-8 are one, marks and separators one each")
+}

@@ -92,7 +92,7 @@ var layers = map[string][]string{
 	"handover":     {},
 	"history":      {},
 	"wall":         {},
-	"page":         {"internal/perfetto", "history"},
+	"page":         {"internal/perfetto", "internal/wire", "history"},
 	"watch":        {"internal/waitsums", "engine", "fleet", "history", "span"},
 	"receiver/kernhesreceiver": {"internal/durations", "internal/wire", "control", "engine", "fleet", "flood", "groups", "handover", "identity", "logs", "machine", "metadata", "metrics", "orders",
 		"page", "ranges", "rules", "sample", "server", "session", "trace", "traces", "wall", "watch", "windows"},

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/kernhes/kernhes/internal/books"
 	"github.com/kernhes/kernhes/internal/model"
+	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/coverage"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/device"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/engine"
@@ -310,10 +310,5 @@ func clean(s string) string {
 	if len(s) > maxStatusText {
 		s = s[:maxStatusText] + "…"
 	}
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return '\uFFFD'
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return wire.Text(strings.ToValidUTF8(s, "\uFFFD"))
 }

@@ -11,10 +11,9 @@ import (
 	"html/template"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
+	"github.com/kernhes/kernhes/internal/wire"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/history"
 )
 
@@ -202,15 +201,4 @@ func digits(v float64) string {
 const maxText = 120
 
 // clean bounds a text of an engine, and takes out what would reorder or hide its neighbours. The template escapes it.
-func clean(s string) string {
-	r := []rune(strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) || unicode.Is(unicode.Cf, c) {
-			return '\uFFFD'
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\uFFFD")))
-	if len(r) > maxText {
-		return string(r[:maxText]) + "…"
-	}
-	return string(r)
-}
+func clean(s string) string { return wire.Brief(s, maxText) }
