@@ -7,8 +7,7 @@
 package pace
 
 import (
-	"slices"
-
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/median"
 	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/wall"
 )
 
@@ -208,7 +207,7 @@ func (e *ended) next(time uint64) {
 		return
 	}
 	e.series.gaps.waiting = append(e.series.gaps.waiting, gap{time - e.end, time - e.begun})
-	e.series.gaps.known.add(time - e.end)
+	e.series.gaps.known.Add(time - e.end)
 	e.series.settle(enough)
 }
 
@@ -221,46 +220,20 @@ type gap struct{ ns, interval uint64 }
 // gaps are those of a series that are not classed, and what they are classed by.
 type gaps struct {
 	waiting []gap
-	known   median
+	known   median.Running
 }
 
 // settle classes the intervals that wait, if so many gaps are known: one is a step's if its gap is at most twice the median.
 func (s *Series) settle(least int) {
-	if s.gaps.known.n < least {
+	if s.gaps.known.Seen() < least {
 		return
 	}
 	for _, g := range s.gaps.waiting {
-		if g.ns <= 2*s.gaps.known.middle() {
+		if g.ns <= 2*s.gaps.known.Middle() {
 			s.Interval.add(g.interval)
 		} else {
 			s.Arrivals++
 		}
 	}
 	s.gaps.waiting = s.gaps.waiting[:0]
-}
-
-// window is how many gaps a running median is of.
-const window = 63
-
-// A median is of the last gaps of a series.
-type median struct {
-	n      int // seen; the last ones are in recent
-	recent [window]uint64
-	sorted [window]uint64
-}
-
-func (m *median) middle() uint64 { return m.sorted[min(m.n, window)/2] }
-
-func (m *median) add(ns uint64) {
-	held := min(m.n, window)
-	if held == window {
-		i, _ := slices.BinarySearch(m.sorted[:], m.recent[m.n%window])
-		copy(m.sorted[i:], m.sorted[i+1:])
-		held--
-	}
-	i, _ := slices.BinarySearch(m.sorted[:held], ns)
-	copy(m.sorted[i+1:held+1], m.sorted[i:held])
-	m.sorted[i] = ns
-	m.recent[m.n%window] = ns
-	m.n++
 }

@@ -3,12 +3,13 @@ package sample
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kernhes/kernhes/receiver/kernhesreceiver/internal/median"
 )
 
 // A bench offers steps to a Sampler; each item is the step's name.
@@ -93,24 +94,11 @@ func TestSlowIsAboveTheMedianOfItsSeries(t *testing.T) {
 	assert.Empty(t, b.offer(other))
 
 	// What was slow becomes usual.
-	for seq := range uint64(window) {
+	for seq := range uint64(median.Window) {
 		b.offer(candidate("new", 100+seq, 0, 3e6))
 	}
 	b.now = b.now.Add(time.Minute)
 	assert.Empty(t, b.offer(candidate("usual now", 6, 0, 4e6)))
-}
-
-func TestMedianIsExact(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 4))
-	var d median
-	var all []uint64
-	for range 1000 {
-		wall := random.Uint64N(50) // with equal ones
-		d.add(wall)
-		all = append(all, wall)
-		last := slices.Sorted(slices.Values(all[max(0, len(all)-window):]))
-		require.Equal(t, last[len(last)/2], d.middle())
-	}
 }
 
 func TestOtherRanksOfASlowTraceArePicked(t *testing.T) {
