@@ -49,7 +49,7 @@ type kernhesReceiver struct {
 	starts   *identity.Starts
 	numbers  *metrics.Exporter
 	tracer   *traces.Sink // nil: there is no traces pipeline
-	watch    *watch.Feed
+	watch    *watch.Feed  // nil: there is no control endpoint, so no page
 	orders   *orders.Desk
 	sessions *session.Sessions
 	server   *server.Server
@@ -104,7 +104,9 @@ func (r *kernhesReceiver) Start(ctx context.Context, host component.Host) error 
 	}
 	r.server.Serve()
 	r.running.Go(func() { every(running, r.cfg.CollectionInterval, r.export) })
-	r.running.Go(func() { r.watch.Poll(running, r.live) })
+	if r.watch != nil {
+		r.running.Go(func() { r.watch.Poll(running, r.live) })
+	}
 	r.running.Go(func() { every(running, orders.Tick, func(context.Context) { r.orders.Look(time.Now()) }) })
 	r.running.Go(func() { every(running, rules.Interval, func(context.Context) { r.pollRules() }) })
 	// A quarter, so that a session waits at most 1.25 times reconnect_timeout.
@@ -120,23 +122,29 @@ func (r *kernhesReceiver) open(ctx context.Context, host component.Host) (err er
 	if r.traces != nil {
 		r.tracer = traces.New(r.cfg.Traces.sampling(), r.cfg.Traces.Layout, r.set.BuildInfo.Version, r.traces, r.obs, r.telemetry)
 	}
-	r.watch = watch.New(nil)
+	var sink engine.Sink // nil: nobody wants final steps
 	if r.tracer != nil {
-		r.watch = watch.New(r.tracer)
+		sink = r.tracer
+	}
+	if r.cfg.ControlEndpoint != "" {
+		r.watch = watch.New(sink)
+		sink = r.watch
 	}
 	newEngine := r.newEngine
 	if newEngine == nil {
 		if r.rules, err = rules.Open(r.cfg.ClassTable, r.cfg.Manifest); err != nil {
 			return err
 		}
-		newEngine = newEngines(log, r.cfg, r.logs != nil, r.watch, r.stepTook, r.rules, r.starts)
+		newEngine = newEngines(log, r.cfg, r.logs != nil, sink, r.stepTook, r.rules, r.starts)
 	}
 	r.sessions, err = session.Open(session.Settings{
 		Log: log, Telemetry: r.telemetry, Limit: r.cfg.MaxSessions, PerMinute: r.cfg.MaxNewSessions, ReconnectTimeout: r.cfg.ReconnectTimeout, RetryDelay: r.retryDelay,
 		Starts: r.starts, Logs: logs.New(log, r.logs, r.obs, r.telemetry), Dump: r.cfg.Dump, NewEngine: newEngine, BeforeEngine: r.pollRules,
 		Ended: func(ctx context.Context, session uint64, last []engine.Report, gone bool) {
 			r.numbers.End(ctx, session, last, gone)
-			r.watch.End(time.Now(), last, gone)
+			if r.watch != nil {
+				r.watch.End(time.Now(), last, gone)
+			}
 		},
 	})
 	if err != nil {
