@@ -56,7 +56,7 @@
 //	internal/watch     hands final steps and reports to internal/history, which keeps the last 15 minutes;
 //	                   internal/page draws them: the live page
 //	internal/pace      counts step ranges and their intervals; internal/hooks reads what engines' hooks tell
-//	internal/wall      counts steps by wall time, for histograms
+//	internal/wall      counts steps by wall time, for histograms; internal/median keeps a running median
 //	internal/share     says which peer gives way when connections or sessions are used up
 //	internal/flood     holds back log lines that repeat; internal/machine says how much memory there is
 //	internal/handover  keeps what a receiver leaves for the next one when the configuration is reloaded
