@@ -185,7 +185,8 @@ type Closed struct {
 	Bytes int64         `json:"bytes"`
 }
 
-// finish closes the tables: footers, sync, names; then keep, which syncs the folder; then the journal goes.
+// finish closes the tables: footers, sync; then keep; then names, which the folder's sync makes last; then the journal goes. All that
+// needs space on the disk comes before the names: whoever moves closed files away must not meet a part that is closed again.
 func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, err error) {
 	defer func() {
 		if err != nil {
@@ -209,6 +210,9 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 		}
 		files = append(files, Closed{p.name.closed(t.is), t.is, t.rows(), t.writer.Size()})
 	}
+	if err := keep(); err != nil {
+		return nil, err
+	}
 	for _, t := range p.tables {
 		if t.unused() {
 			if err := p.disk.Remove(p.name.open(t.is)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -220,7 +224,7 @@ func (p *part) finish(roll time.Duration, keep func() error) (files []Closed, er
 			}
 		}
 	}
-	if err := keep(); err != nil {
+	if err := p.disk.Sync(); err != nil {
 		return nil, err
 	}
 	if err := p.removeJournal(); err != nil {
